@@ -4,6 +4,8 @@ Costs are counts of the model's own, such as multiplications, and for another ke
 by which kernels are chosen. benchmarks/advice.py measures a small network, and docs/performance.md
 has its figures."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 
 import numpy as np

@@ -5,6 +5,8 @@ every result comes from calling that C.
     outputs = mlftool.backend.prepare(model).run(inputs)
 """
 
+from __future__ import annotations
+
 import ctypes
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -5,6 +5,8 @@ report that says where, in a folder for temporary files. The compiler adds the m
 reduced to the nodes that reproduce the failure (mlftool/minimise.py).
 """
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import io

@@ -1,5 +1,7 @@
 """An archive's description of its modules, and the archive itself."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

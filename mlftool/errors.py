@@ -6,6 +6,8 @@ Every error a user can cause is a `Problem` with a code from `CODES`. A stage th
 problems collects them all and raises one `MlfError`; nothing else reaches the terminal.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

@@ -1,5 +1,7 @@
 """Reading files that a user names, without waiting for what may never come."""
 
+from __future__ import annotations
+
 import errno
 import os
 import stat

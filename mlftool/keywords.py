@@ -1,5 +1,7 @@
 """The keywords of C and C++, which cannot be identifiers: generated C also compiles as C++."""
 
+from __future__ import annotations
+
 # C11 and C++20, the alternative tokens and those of technical specifications among them.
 _WORDS = """
     _Bool _Complex _Imaginary alignas alignof and and_eq asm atomic_cancel atomic_commit

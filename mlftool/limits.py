@@ -4,6 +4,8 @@ Time is processor time: a busy machine is no reason to refuse. What is allowed g
 since large ones take longer for good reasons.
 """
 
+from __future__ import annotations
+
 import os
 import resource
 import signal

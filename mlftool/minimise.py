@@ -3,6 +3,8 @@
 Each step takes something away and keeps what is left if it still fails in the same way.
 """
 
+from __future__ import annotations
+
 import contextlib
 import time
 from collections.abc import Callable, Sequence

@@ -1,5 +1,7 @@
 """One model on its way to an archive: its options, and its results."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,6 +3,8 @@
 The same compiler gives the same bytes wherever it runs: relative names, no time, no debug data.
 """
 
+from __future__ import annotations
+
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path

@@ -7,6 +7,8 @@ stage works is read elsewhere, by that stage.
 Imports the standard library only: manifests are read before any package has been fetched.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path

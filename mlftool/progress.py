@@ -1,5 +1,7 @@
 """Long steps report their progress here to listeners: commands listen, others need not."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar

@@ -1,5 +1,7 @@
 """Numbers of bytes as people write them: 65536, 64KiB, 64kB."""
 
+from __future__ import annotations
+
 import re
 
 UNITS = {"B": 1, "kB": 1000, "KiB": 1 << 10, "MB": 1_000_000, "MiB": 1 << 20}

@@ -4,6 +4,8 @@ Each archive has a stamp: a digest of everything that decides its bytes, and one
 both are unchanged, the archive is kept; anything in doubt counts as changed.
 """
 
+from __future__ import annotations
+
 import hashlib
 import importlib.metadata
 import importlib.util

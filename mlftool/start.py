@@ -4,6 +4,8 @@ It imports nothing that takes time. `signal` imports enum, which takes longer th
 Python's own `_signal` does not.
 """
 
+from __future__ import annotations
+
 import _signal
 
 from mlftool.stopped import stopped

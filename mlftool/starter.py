@@ -1,5 +1,7 @@
 """A new project from a model: a manifest, test vectors with expected outputs, what to do next."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import sys

@@ -1,5 +1,7 @@
 """Ctrl-C while nothing is begun or all is done. Imports nothing that takes time."""
 
+from __future__ import annotations
+
 import os
 
 

@@ -1,5 +1,7 @@
 """TVM's `tvm.target`, and `tvm.target.target`, which is the same here."""
 
+from __future__ import annotations
+
 import sys
 
 from mlftool.api import Target

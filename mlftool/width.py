@@ -1,6 +1,8 @@
 """How wide lines for people may be. Commands set a terminal's width; elsewhere lines are as long as
 what they say, so that pipes, logs and pages have each thing in one line."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """The files that make a folder with a manifest a workspace of Bazel, old and new."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping

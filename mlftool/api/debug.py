@@ -4,6 +4,8 @@ Nothing is fused, and each node calls the C kernel that the other executors woul
 the results are the same bits. Tensors keep the names of the ONNX model where they still exist.
 """
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os

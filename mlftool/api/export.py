@@ -1,5 +1,7 @@
 """Archives of the results of `build`."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,5 +1,7 @@
 """`mlftool.load`: archives as they are, and models through the compiler."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

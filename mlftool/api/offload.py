@@ -1,5 +1,7 @@
 """TVM's ways to say which parts of a model another library computes."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -4,6 +4,8 @@ TVM makes them from the result of `tvm.build`, and writes its TIR to src/tir-1.t
 TIR; the file holds the same function in Relay.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

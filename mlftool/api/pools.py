@@ -1,5 +1,7 @@
 """TVM's memory pools of scripts, as pools of the compiler."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,5 +1,7 @@
 """Archives of compiled modules, as the export functions of scripts write them."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from dataclasses import replace

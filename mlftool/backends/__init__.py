@@ -4,6 +4,8 @@ Each is a file of `vendors/`, or the user's: `register_backend` in a script, a f
 `--backend-file`. Which nodes a backend gets, `partition` decides.
 """
 
+from __future__ import annotations
+
 import builtins
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,7 @@
 """What a backend is: a generator of C for nodes that something other than our kernels computes."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,6 +5,8 @@
 The function is in a file of its own, so there is no template: the kernel says what is passed.
 """
 
+from __future__ import annotations
+
 from mlftool.ir.dtype import of
 from mlftool.ir.external import PART, Part
 from mlftool.ir.graph import View

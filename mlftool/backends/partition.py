@@ -8,6 +8,8 @@ From the last node on, the first backend that takes a node gets it with those th
 together with it. What others read besides stays where it is, too, if it is computed anyway.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

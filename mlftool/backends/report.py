@@ -1,5 +1,7 @@
 """What went where: for people, and as data."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

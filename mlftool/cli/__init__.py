@@ -6,6 +6,8 @@ messages to stderr. Modules are imported only when named, so `mlftool --version`
 check` never pay for numpy or onnx.
 """
 
+from __future__ import annotations
+
 import argparse
 import importlib
 import io

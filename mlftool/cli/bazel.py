@@ -1,5 +1,7 @@
 """`mlftool bazel MANIFEST --write OUT/BUILD.bazel`: a manifest's targets as a file to commit."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

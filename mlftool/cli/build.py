@@ -1,5 +1,7 @@
 """`mlftool build MANIFEST.yaml`: every archive a manifest asks for."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys

@@ -1,5 +1,7 @@
 """`mlftool check FILE`: every problem of a manifest and its models, or of one model."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 from pathlib import Path

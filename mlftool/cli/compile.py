@@ -1,5 +1,7 @@
 """`mlftool compile MODEL.onnx -o OUT.tar`."""
 
+from __future__ import annotations
+
 import argparse
 import importlib
 import json

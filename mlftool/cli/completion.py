@@ -1,5 +1,7 @@
 """`mlftool completion SHELL`: a script that completes commands, options and their values."""
 
+from __future__ import annotations
+
 import argparse
 import shlex
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,7 @@
 """`mlftool doctor`: what is installed, and the command that installs what is not."""
 
+from __future__ import annotations
+
 import argparse
 from dataclasses import asdict
 

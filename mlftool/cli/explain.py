@@ -1,5 +1,7 @@
 """`mlftool explain CODE`: an error code at length."""
 
+from __future__ import annotations
+
 import argparse
 
 from mlftool.cli.terminal import as_json, put, said

@@ -3,6 +3,8 @@
 People read both in the end, so they have ten of a kind and a count, as text has; JSON has all.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable
 from typing import Any

@@ -1,5 +1,7 @@
 """`mlftool graph FILE -o OUT.svg`: the model as a picture."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

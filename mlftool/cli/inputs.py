@@ -1,5 +1,7 @@
 """What the command line says about a model's inputs: their shapes and values."""
 
+from __future__ import annotations
+
 import argparse
 import re
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """`mlftool man [COMMAND]`: the manual page of a command, or all of them into a folder."""
 
+from __future__ import annotations
+
 import argparse
 import re
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """`mlftool memmap FILE`: which tensor is where in the working memory, and when."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

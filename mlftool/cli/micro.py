@@ -1,5 +1,7 @@
 """`mlftool micro create|build|flash|run DIR`: projects of boards, as `tvmc micro` has them."""
 
+from __future__ import annotations
+
 import argparse
 import shlex
 import shutil

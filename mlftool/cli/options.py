@@ -1,5 +1,7 @@
 """The compiler's options as options of a command."""
 
+from __future__ import annotations
+
 import argparse
 import os
 from pathlib import Path

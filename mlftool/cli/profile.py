@@ -1,5 +1,7 @@
 """`mlftool profile FILE`: what each layer costs, counted on a simulated board."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """`mlftool quantize MODEL.onnx --data SAMPLES.npz -o OUT.onnx`."""
 
+from __future__ import annotations
+
 import argparse
 import re
 from pathlib import Path

@@ -1,5 +1,7 @@
 """`mlftool runner FILE.tar -o runner_M.c`: the C descriptor that crt/runner/runner.c runs."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """`mlftool sbom FILE.tar`: an archive's bill of materials, or the provenance of its bytes."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

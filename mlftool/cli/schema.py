@@ -1,5 +1,7 @@
 """`mlftool schema`: the JSON Schema of manifests, for editors."""
 
+from __future__ import annotations
+
 import argparse
 import json
 

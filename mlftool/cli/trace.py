@@ -1,5 +1,7 @@
 """`mlftool trace FILE`: from each node of a model to its lines of C, and back."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

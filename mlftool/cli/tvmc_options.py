@@ -4,6 +4,8 @@ As in tvmc, an option of an executor or target that was not chosen is an error. 
 TVM can use are refused, with a hint what to do instead.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import re

@@ -1,6 +1,8 @@
 """`mlftool run` takes the options of `tvmc run`: those that are others here, and those that are not
 for it, with a hint what to do instead."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

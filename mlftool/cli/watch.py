@@ -1,5 +1,7 @@
 """`mlftool watch MANIFEST.yaml`: build on every save, and show what changed."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import time

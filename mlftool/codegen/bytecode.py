@@ -5,6 +5,8 @@ aot, but If, Loop and Scan are jumps, and their counters and next states have th
 the planned workspace.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

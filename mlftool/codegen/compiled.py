@@ -1,6 +1,8 @@
 """Compiled templates, kept in the user's cache by their content: to compile those that a small
 model needs is a fifth of what `mlftool compile` takes for it."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import tempfile

@@ -3,6 +3,8 @@
 The kernels are those of every executor; only their caller differs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

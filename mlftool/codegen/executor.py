@@ -1,5 +1,7 @@
 """What an executor is: one file of `codegen/executors`, which the others find by its name."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

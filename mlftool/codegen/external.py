@@ -1,5 +1,7 @@
 """The C files of backends, a file for each, and the devices that an entry point opens."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Constant arrays as C initialisers: exact, and quick for millions of elements."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate

@@ -1,5 +1,7 @@
 """Identifiers and comments made from untrusted names."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from pathlib import Path

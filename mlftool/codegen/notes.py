@@ -1,5 +1,7 @@
 """The comments above functions of generated C: the model's layer, and its kernel."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

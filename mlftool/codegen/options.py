@@ -1,5 +1,7 @@
 """How a module is called and what its archive contains, in TVM's terms."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from mlftool.errors import MlfError, Problem

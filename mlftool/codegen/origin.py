@@ -1,5 +1,7 @@
 """The origin of generated C, and its header's description of the tensors."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,7 @@
 """Kernels as packed functions: TVM's calling convention, by which executors find them by name."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

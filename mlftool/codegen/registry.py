@@ -1,5 +1,7 @@
 """The system library: packed functions of one or several modules, found by their names."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from mlftool.codegen.templates import render

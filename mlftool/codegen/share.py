@@ -9,6 +9,8 @@ each call passes.
     for (int32_t p = 0; p < 144; p++)  ->                                             {144, ...}
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

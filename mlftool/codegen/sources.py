@@ -1,5 +1,7 @@
 """An executor's output: files by their names in the archive, and facts about them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

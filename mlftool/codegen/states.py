@@ -5,6 +5,8 @@ that writes it changes it where it stands. Else it has two, and the second is co
 after each run.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """The templates of generated files: Jinja, in the folders of operators, kernels and this file."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -5,6 +5,8 @@ and holds, for each, a digest of the C of all kernels that were compared, withou
 digest of today's kernels differs, the record is stale, and is refused.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -4,6 +4,8 @@ Text compiles everywhere but slowly: gcc 12 takes 50 s and 2.4 GB for 40 MB of f
 little-endian and needs gcc or clang (crt/include/mlf/weights.h).
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

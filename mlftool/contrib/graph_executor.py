@@ -1,5 +1,7 @@
 """TVM's `tvm.contrib.graph_executor`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

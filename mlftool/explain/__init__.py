@@ -3,6 +3,8 @@
 `mlftool.errors.CODES` has one sentence for each; here are the cause, an example and the remedy.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from mlftool.errors import CODES, MlfError, Problem, did_you_mean

@@ -1,5 +1,7 @@
 """Codes MLF04nn to MLF09nn: flags, archives, runs and the machine."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from mlftool.explain.text import Explanation

@@ -1,5 +1,7 @@
 """Codes MLF01nn: manifests."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from mlftool.explain.text import Explanation

@@ -1,5 +1,7 @@
 """Codes MLF02nn and MLF03nn: model files and operators."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from mlftool.explain.text import Explanation

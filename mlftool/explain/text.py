@@ -1,5 +1,7 @@
 """The form of an explanation."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 

@@ -1,5 +1,7 @@
 """Boxes of detectors, as TensorFlow Lite's operator selects them."""
 
+from __future__ import annotations
+
 from mlftool.ir.dtype import float32, float64
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, op

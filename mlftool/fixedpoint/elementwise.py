@@ -1,6 +1,8 @@
 """Elementwise operators in fixed point. What else is elementwise in TensorFlow Lite, such as a sum
 of two tensors, is Rescales around an operator of int32."""
 
+from __future__ import annotations
+
 from mlftool.ir.rounding import Rescaling, Rounding
 from mlftool.ops.base import Trait
 from mlftool.ops.elementwise import Maths, elementwise

@@ -1,5 +1,7 @@
 """Commands of an Ethos-U, which a compiler outside of mlftool wrote: a backend calls its driver."""
 
+from __future__ import annotations
+
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, UnsupportedError, op
 

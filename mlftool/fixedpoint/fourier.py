@@ -5,6 +5,8 @@ Every step divides what it adds up, so that nothing overflows; the places at whi
 rounded decide the last bits.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@ What depends on one element alone is in a table, which the front end computes: i
 holds e^-d for the distances d from the greatest element.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

@@ -1,6 +1,8 @@
 """Layers with memory: SVDF, and LSTM as TensorFlow Lite has it. The state is an input, and the next
 one an output."""
 
+from __future__ import annotations
+
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
 from mlftool.ir.rounding import Rounding

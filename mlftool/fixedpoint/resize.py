@@ -1,5 +1,7 @@
 """Bilinear resizing in fixed point: places and shares are tables, which the front end computes."""
 
+from __future__ import annotations
+
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, op
 from mlftool.ops.plain import plain_kernel

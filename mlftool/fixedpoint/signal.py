@@ -3,6 +3,8 @@
 What a layer keeps from one call to the next is an input, and the next one an output.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from types import MappingProxyType

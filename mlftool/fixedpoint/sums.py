@@ -4,6 +4,8 @@ They are the loops of mlftool/ops with another end: `factor` is what Rounding.fa
 scales, and what a sum is multiplied by.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from mlftool.ir.dtype import int32, int64

@@ -1,5 +1,7 @@
 """A window of a tensor that is written at places known only at run time."""
 
+from __future__ import annotations
+
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, op
 from mlftool.ops.plain import plain_kernel

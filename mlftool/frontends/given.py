@@ -4,6 +4,8 @@ A rate, a threshold, a mode: what never changes on one device need not be asked 
 hangs on it, such as the branches of an If, is decided while compiling.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Reading an ONNX file that we do not trust: its size, its bytes, its external data."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import os

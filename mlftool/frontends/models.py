@@ -3,6 +3,8 @@
 A further format is a folder beside `tflite`, and a line in `imported`.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """What a module keeps from one run to the next: outputs that become inputs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 import numpy as np

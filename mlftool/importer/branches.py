@@ -4,6 +4,8 @@ with room for both, and gives the true extents, too (see extents.py).
     %y = If(%c) {%a[5]} {%b[%n <= 8]}   =>   %y[8], %extent = If(%c) {%a.box[8], 5} {%b, %n}
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np

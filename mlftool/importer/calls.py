@@ -4,6 +4,8 @@ nodes of the function's body, which are imported in the function's opsets.
     f(%x) { %t = Relu(%x); %r = Neg(%t) };  %y = f(%a)   =>   %y.t = Relu(%a); %y = Neg(%y.t)
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 

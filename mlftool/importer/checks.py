@@ -6,6 +6,8 @@ the same extent, a digit times a letter that many times it, "?" any extent, "*" 
 element in any form.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 from onnx import AttributeProto, NodeProto

@@ -9,6 +9,8 @@ An operator whose result depends on what lies beyond the extents gets its input 
 changes nothing: zeros for a sum, the least value for a maximum.
 """
 
+from __future__ import annotations
+
 from onnx import NodeProto
 
 from mlftool.ir import dtype

@@ -1,5 +1,7 @@
 """Values known before run time: the standard's own package evaluates them."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

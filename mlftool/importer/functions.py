@@ -3,6 +3,8 @@
 %y = Mish(%x)   =>   %y.s = Softplus(%x); %y.t = Tanh(%y.s); %y = Mul(%x, %y.t)
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

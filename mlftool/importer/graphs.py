@@ -1,5 +1,7 @@
 """A graph or subgraph before its nodes are imported: what it declares and stores, and the order."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """The types of what a node makes, by the standard's own inference."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Inputs and outputs as an ONNX graph declares them, with run-time dimensions bound."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from typing import Any
 

@@ -7,6 +7,8 @@ So what onnxruntime's quantiser writes in operator format is what it writes as Q
 passes make integer arithmetic of both.
 """
 
+from __future__ import annotations
+
 from onnx import NodeProto
 
 from mlftool.importer.checks import facts

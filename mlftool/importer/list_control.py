@@ -6,6 +6,8 @@ Loop is unrolled, and what was wanted is chosen.
          %s has the elements of the last, and Gather([0, 1, 2 ...], %n) is its length
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Sequence
 from typing import Any

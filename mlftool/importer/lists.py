@@ -6,6 +6,8 @@ has the elements of the longest that it can be; `Scope.lengths` names the int32 
 many there are, -1 if it is an optional that holds nothing.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 

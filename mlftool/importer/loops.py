@@ -1,5 +1,7 @@
 """Loop: how often its body runs decides how long its scan outputs are."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

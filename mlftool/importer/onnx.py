@@ -1,6 +1,8 @@
 """ONNX model -> Graph: a work list takes each node through the stages below, until one of them
 keeps the node, refuses it, or gives others that stand for it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -3,6 +3,8 @@
 Each updates any number of tensors, which are given kind by kind: all X, all gradients, all states.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Small questions about ONNX's messages, and how error messages spell their parts."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 

@@ -4,6 +4,8 @@ be there, which attributes it has and of which kind, and which element types go 
 onnx's own shape inference takes all this for granted, and so may everything that comes later.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache

@@ -9,6 +9,8 @@ elements are inputs `x.0`, `x.1` ..., as many as shapes are given for; an option
 shape is given for it. The elements of an output `y` are outputs `y.0`, `y.1` ...
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -11,6 +11,8 @@ int64 vector, is computed beside it:
 A shape that turns out larger than its box is cut off: nothing is ever written beyond it.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 

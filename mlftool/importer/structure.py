@@ -1,5 +1,7 @@
 """How the nodes of an ONNX graph hang together: values, order, operators. Nothing is typed yet."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -4,6 +4,8 @@ What a subgraph reads of the graph around it is captured: a constant moves in, a
 becomes one more input of the node and of all its subgraphs, after the formal ones.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Tensors that a model stores: what of them can be trusted."""
 
+from __future__ import annotations
+
 import math
 
 from onnx import AttributeProto, NodeProto, TensorProto

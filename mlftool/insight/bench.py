@@ -4,6 +4,8 @@ A board counts instructions, so one run says all. This computer's time differs f
 program is started `runs` times, and each run's mean is a figure.
 """
 
+from __future__ import annotations
+
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -5,6 +5,8 @@ it is, and `Core.checked` what it was compared with. No board was measured. Of C
 M55 Arm publishes no table, so those are rules of ours.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

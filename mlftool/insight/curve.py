@@ -5,6 +5,8 @@ outside the workspace and in it. Every point is a module that was compiled with 
 the point names, and counted on the simulated board where there is one.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -3,6 +3,8 @@
 It is `executor-config/<executor>/<module>.json`, which archives that TVM made do not have.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """What changed between two builds: figures, layers, results, and what a caller has to change."""
 
+from __future__ import annotations
+
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence

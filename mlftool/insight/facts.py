@@ -1,5 +1,7 @@
 """The figures of a module by which two builds are compared, and their file."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,7 @@
 """A model as a picture: as it was read, or as it runs, with types, kernels and costs."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """What each layer of a compiled module is, and the bytes that are its own."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Where the boxes of a drawing stand: in rows, below all that they read, and rows in columns."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

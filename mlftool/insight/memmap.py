@@ -1,5 +1,7 @@
 """Who is where in a module's working memory, and when: the plan, its peak, and what lowers it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

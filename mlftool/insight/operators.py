@@ -1,5 +1,7 @@
 """Which operators compile, for which types, with which cores' own kernels; and of a model, why."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

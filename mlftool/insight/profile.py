@@ -1,5 +1,7 @@
 """Where a module's instructions go, layer by layer."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

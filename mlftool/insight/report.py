@@ -1,5 +1,7 @@
 """One self-contained HTML page about a module: figures, accuracy, layers, memory, drawing."""
 
+from __future__ import annotations
+
 import hashlib
 import math
 import re

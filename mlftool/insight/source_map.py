@@ -5,6 +5,8 @@ in a place that calls it, or in a constant that such a place passes. What severa
 each of them. A comment belongs to what it is above.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

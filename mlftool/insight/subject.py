@@ -1,5 +1,7 @@
 """What is looked at: one module, of a model, of a manifest's entry or of an archive."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,6 +1,8 @@
 """SVG files, written so that the same picture is the same bytes: no clock, no identifiers, numbers
 with one digit. They need no script, no font and no network, and follow a dark mode."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 

@@ -1,5 +1,7 @@
 """The named things of a linked program, with their sizes: what an ELF symbol table says."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

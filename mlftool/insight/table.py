@@ -1,5 +1,7 @@
 """Tables of typed cells, as text, as CSV and as Markdown."""
 
+from __future__ import annotations
+
 import csv
 import io
 import re

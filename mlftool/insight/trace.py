@@ -4,6 +4,8 @@ Of a quantised layer only what it stores becomes an output, never the float that
 it is computed in integers as in the deployed module.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

@@ -1,5 +1,7 @@
 """How far arrays of one build are from those of another: constants, and outputs from a pattern."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

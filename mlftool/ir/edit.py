@@ -1,5 +1,7 @@
 """How passes change a graph: open an Editor, change nodes and values, close it into a new Graph."""
 
+from __future__ import annotations
+
 import heapq
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace

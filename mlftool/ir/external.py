@@ -5,6 +5,8 @@ this order: `in0`, `in1` ..., the constants by their names, `out0` ..., then `wo
 any, and the device's `context` if there is a device. It returns 0, or anything else if it failed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

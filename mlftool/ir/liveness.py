@@ -1,6 +1,8 @@
 """How much is alive while each node runs, in the order of the graph's nodes: what kernels may ask
 before memory is planned. What callers hold, inputs and outputs, does not count."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from mlftool.ir.graph import Graph, Node

@@ -8,6 +8,8 @@ the numbers are: layers that share a function may differ in it, and then the loo
     {{ end }}
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 
 from mlftool.ir.lexemes import (

@@ -5,6 +5,8 @@ A rule writes the calls for one node and returns the expression of its result, o
 or None where Relay has nothing like it. codegen/relay implements the site.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any, Protocol

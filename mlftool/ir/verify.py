@@ -1,5 +1,7 @@
 """The invariants of a Graph, checked after every pass. A failure is our own bug."""
 
+from __future__ import annotations
+
 from mlftool.ir.graph import Graph, Node
 
 

@@ -4,6 +4,8 @@ Imports PyYAML and the standard library only, because Bazel's repository rule ru
 system's Python, before any package has been fetched.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

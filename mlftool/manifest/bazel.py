@@ -6,6 +6,8 @@ RULES the repository of our rules ("@mlftool"). The text depends on what the man
 on how it is written: a new comment changes no package.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

@@ -1,5 +1,7 @@
 """The user's own boards, as targets of a manifest."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

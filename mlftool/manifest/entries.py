@@ -1,5 +1,7 @@
 """The archives that a manifest asks for, and where they go."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

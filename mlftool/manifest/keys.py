@@ -3,6 +3,8 @@
 To add a key, add a field here. The classes are also what `load` returns.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -4,6 +4,8 @@ A kind is written down once, in `keys.py`; the validator calls `read`, the JSON 
 the reference page `expected`, so the three cannot differ.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import re

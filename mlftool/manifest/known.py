@@ -1,5 +1,7 @@
 """The names a manifest may use without declaring them."""
 
+from __future__ import annotations
+
 from mlftool.options import EXECUTORS
 from mlftool.targets import TARGETS
 

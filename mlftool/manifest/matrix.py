@@ -6,6 +6,8 @@ is read as the models `kws-speed` and `kws-size`, each with its own `optimize`. 
 the manifest can say of a model, targets and executors included, holds for each of them.
 """
 
+from __future__ import annotations
+
 import itertools
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """The keys below `quantize` of a model."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

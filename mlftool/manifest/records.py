@@ -1,5 +1,7 @@
 """The kinds of value that hold other values: lists, mappings and records."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Callable, Collection

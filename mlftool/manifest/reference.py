@@ -1,5 +1,7 @@
 """The key reference of `docs/manifest.md`, from the table of keys."""
 
+from __future__ import annotations
+
 from mlftool.manifest.keys import MANIFEST
 from mlftool.manifest.kinds import Kind
 from mlftool.manifest.records import Key, MapOf, Record, keys_of

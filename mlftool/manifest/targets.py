@@ -1,5 +1,7 @@
 """What a manifest says of a model's Bazel targets; `mlftool build` does not read it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

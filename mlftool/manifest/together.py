@@ -1,5 +1,7 @@
 """Keys of a model that are valid only with certain other keys."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 

@@ -5,6 +5,8 @@ The calls are those of the repository that `mlf_manifest_repository` makes, in o
 the labels of all files from Bazel, fails when the manifest and the file differ.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """What can go wrong between a host and a board, by the names that TVM gave it."""
 
+from __future__ import annotations
+
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 
 CODE = "MLF0615"

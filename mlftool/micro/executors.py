@@ -1,5 +1,7 @@
 """Executors of a board: on the board, or on the host, which calls the board's operators."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -5,6 +5,8 @@ low bytes first; every ff after the start is doubled. A payload begins with a se
 and the message's type (u8).
 """
 
+from __future__ import annotations
+
 import binascii
 import struct
 from collections.abc import Iterator

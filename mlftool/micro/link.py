@@ -1,5 +1,7 @@
 """One session with a board: the handshake, calls and their answers."""
 
+from __future__ import annotations
+
 import logging
 import time
 from collections import deque

@@ -2,6 +2,8 @@
 first.
 """
 
+from __future__ import annotations
+
 import math
 import struct
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """TVM's `tvm.micro.testing`: what its tutorials take from it."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

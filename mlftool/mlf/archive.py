@@ -1,5 +1,7 @@
 """Whole archives: records to files and back, in every version of the format."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -4,6 +4,8 @@ The format's proposal names the file and does not say what is in it. It is writt
 for, and read where an archive has no other parameters, with the package pymongo.
 """
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,7 @@
 """An archive's files in memory, written as tar, and read from tar without trusting it."""
 
+from __future__ import annotations
+
 import errno
 import io
 import os

@@ -5,6 +5,8 @@ An address is a word: what it points into in the upper four bits, and in the low
 the workspace, or the number of an input, output or constant.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

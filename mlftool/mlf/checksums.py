@@ -1,5 +1,7 @@
 """`checksums.sha256`: what `sha256sum -c` checks in an unpacked archive, and we on loading one."""
 
+from __future__ import annotations
+
 import hashlib
 import re
 from collections.abc import Mapping

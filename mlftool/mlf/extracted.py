@@ -1,5 +1,7 @@
 """A record of the files extracted into a folder, so that the next extraction can remove them."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re

@@ -1,5 +1,7 @@
 """`executor-config/graph/<module>.graph`: the graph executor's JSON, checked, as plain data."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

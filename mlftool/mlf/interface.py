@@ -3,6 +3,8 @@
 TVM's archives have none, and old readers ignore it. `schema_version` is 1; keys are only added.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The paths of a module's files: the names of version 7, and those of every other version."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 

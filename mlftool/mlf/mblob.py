@@ -4,6 +4,8 @@ All numbers are 64 bits, little-endian; a text is its length and its bytes. The 
 module `_lib`, which has no content; `_import_tree` says which module imports which.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Mapping, Sequence
 

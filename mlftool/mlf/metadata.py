@@ -1,5 +1,7 @@
 """`metadata.json`, as every version of the format spells it."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterable

@@ -7,6 +7,8 @@ MOST_JSON bytes archives have it, too:
       {"name": "p0", "dtype": "float32", "shape": [2, 3], "data": "base64 of the .params bytes"}]}
 """
 
+from __future__ import annotations
+
 import base64
 import json
 import math

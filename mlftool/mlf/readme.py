@@ -1,5 +1,7 @@
 """README.md of an archive: how to build and run exactly what it holds, from its own records."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from mlftool.errors import MlfError, one_line

@@ -3,6 +3,8 @@
 Files go by the names that version 7 gives them; mlf/layout.py knows the older names.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,5 +1,7 @@
 """The C runtime's files, which archives carry under runtime/ and templates/."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -2,6 +2,8 @@
 provenance. Both are JSON, functions of the archive's bytes alone: no clock, no random number.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re

@@ -6,6 +6,8 @@ different readers (links, devices, sparse files, records that rename or resize, 
 refused, and no size beyond the file's own is trusted.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import stat

@@ -5,6 +5,8 @@ An operator whose result depends on what lies beyond the extents gets its input 
 changes nothing: zeros for a sum, the least value for a maximum.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """A typed node before it is kept, whose spelling a rule may change."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """A node of ONNX's messages: its operator and its attributes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Any
 

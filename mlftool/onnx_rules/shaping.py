@@ -1,6 +1,8 @@
 """What the shapers of operators are written in: those whose output has a shape that is computed
 (importer/shaped.py)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

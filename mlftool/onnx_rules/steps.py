@@ -1,5 +1,7 @@
 """A node in terms of others: rules name them one by one."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """Windows of pools and convolutions: what their attributes imply, spelt out."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from mlftool.onnx_rules.draft import Draft

@@ -3,6 +3,8 @@
 Integers wrap around and division by zero gives 0, whatever the target: both are undefined in C.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

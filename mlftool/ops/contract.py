@@ -7,6 +7,8 @@ more. This is what onnxruntime's matrix product does; a single running sum stray
 from it on MLPerf's anomaly detector, whose layers cancel almost completely.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import partial
 from itertools import product

@@ -1,6 +1,8 @@
 """Convolutions whose weights or quantisation are computed: the loops of `any_rank`, reading ONNX's
 layout of the weights and whatever parameters there are as they lie."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

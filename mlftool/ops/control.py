@@ -9,6 +9,8 @@ the node's call, so nesting needs no recursion and its memory is known.
     Scan(state..., sequences..., captures...)        body(state..., elements..., captures...)
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any
 

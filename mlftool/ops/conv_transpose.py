@@ -4,6 +4,8 @@ Sums are bias + (products in the order kernel position, input channel), one runn
 The quantised form, which ONNX does not have, reads what QLinearConv does: its sums are integers.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Einsum: the loop nest of reductions, over products of elements."""
 
+from __future__ import annotations
+
 import math
 
 from mlftool.ir.graph import View

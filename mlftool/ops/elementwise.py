@@ -6,6 +6,8 @@ operands, keyword-only ones are ONNX attributes with their defaults. NaN must pr
 comparisons are written such that a NaN falls through.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any

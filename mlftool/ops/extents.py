@@ -6,6 +6,8 @@ the box. Kernels of other operators work on whole boxes and never need to know (
 says when a box must be filled for that). What lies beyond the extents of an output is zero.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

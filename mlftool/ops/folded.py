@@ -6,6 +6,8 @@ tests/ops/test_folding.py compares every operator that is folded with onnxruntim
 only place for what it finds.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,7 @@
 """Operators that make elements from few numbers, or read the same bytes as another type."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

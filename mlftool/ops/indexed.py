@@ -6,6 +6,8 @@ computed it: it is moved to the nearest end (crt/include/mlf/index.h), so no mem
 own is read or written. A model with a constant one is refused.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 

@@ -4,6 +4,8 @@ A line is the `n` elements of an axis, `inner` apart. Where the axis is computed
 that say where lines lie (lines.c.j2).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -5,6 +5,8 @@ MatMul, Gemm, MatMulInteger and QLinearMatMul are one loop nest with three holes
 operand, and what is stored. Float products are added as everywhere, in blocks of at most BLOCK.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
 

@@ -1,6 +1,8 @@
 """onnxruntime's own operators in terms of the standard's: what its optimiser fuses, and
 what was its own before it was the standard's."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -1,6 +1,8 @@
 """onnxruntime's attention operators, which its transformer optimiser and its quantiser write, in
 terms of products of matrices and Softmax."""
 
+from __future__ import annotations
+
 import numpy as np
 import onnx
 

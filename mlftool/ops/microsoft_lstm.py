@@ -1,5 +1,7 @@
 """onnxruntime's LSTM with quantised weights, in the standard's terms."""
 
+from __future__ import annotations
+
 import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, helper

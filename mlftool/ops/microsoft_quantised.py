@@ -1,5 +1,7 @@
 """What onnxruntime's quantiser writes in operator format, in the standard's terms."""
 
+from __future__ import annotations
+
 import numpy as np
 import onnx
 

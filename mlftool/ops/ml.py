@@ -5,6 +5,8 @@ ensembles become our Trees, whose leaves may hold several weights. Numbers follo
 the standard is silent, as for binary classifiers with one score.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Mapping
 

@@ -5,6 +5,8 @@ One thing is not the standard's: the attribute `mlf.leaf_counts`. Leaves of the 
 weight for each of several targets; entry k counts the weights of leaf k, which lie together.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -5,6 +5,8 @@ The output is walked in order and each element's place in the input follows from
 strides alone, as here and in ops/parts.py, or from further tensors (ops/indexed.py, ops/pads.py).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -4,6 +4,8 @@ It does not matter whether the model stores them as int4, as uint4 with a zero p
 passes/integers.py has centred them, and what their values need is what they get.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ir.graph import Array

@@ -1,5 +1,7 @@
 """Operators that rescale along an axis: Softmax and LogSoftmax."""
 
+from __future__ import annotations
+
 import math
 
 from mlftool.ir.dtype import BY_NAME

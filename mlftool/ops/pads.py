@@ -1,5 +1,7 @@
 """Pad and CenterCropPad: more elements around a tensor, or fewer."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -6,6 +6,8 @@ results, all of which are computed here, in float32 as the chain does; ir/pair_f
 integers that give them. Without such the chain stays as it is.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -1,5 +1,7 @@
 """Slice, Split and Concat: parts of a tensor, and a tensor of parts."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

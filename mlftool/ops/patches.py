@@ -8,6 +8,8 @@ calls the layers one after the other and moves the rows that it keeps.
 Consecutive steps that differ in where they read and write only are one loop.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Kernels that fuse with nothing: inputs are x0, x1 ..., outputs y0, y1 ..., in ONNX's order."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,6 +1,8 @@
 """Operators that change the element type: Cast, QuantizeLinear, DequantizeLinear, which are
 elementwise, and DynamicQuantizeLinear, which finds its scale out first."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
 from typing import Any

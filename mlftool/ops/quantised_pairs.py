@@ -5,6 +5,8 @@ product with one rounding: ties fall elsewhere than in QuantizeLinear(Add(...)).
 integers, whose ties fall away from zero.
 """
 
+from __future__ import annotations
+
 from functools import partial
 
 import numpy as np

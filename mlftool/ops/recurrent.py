@@ -5,6 +5,8 @@ step and the last state, in the standard's order of gates; then the cell makes t
 sum is (W x + R h) + (Wb + Rb), products as mlf/dot.h adds them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -8,6 +8,8 @@ Axes that are computed choose at run time to which element of the output each on
 added; the output's type then is what the model declares.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Values of operators by the standard's reference implementation: constant folding and tables."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any

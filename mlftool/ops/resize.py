@@ -8,6 +8,8 @@ cubic results are its bits: a linear element is its taps' sum with the innermost
 in each product, a cubic or antialiased one is summed axis by axis.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

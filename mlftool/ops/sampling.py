@@ -1,6 +1,8 @@
 """Operators that read images where coordinates say: GridSample, RoiAlign, MaxRoiPool, DeformConv,
 and AffineGrid, which makes such coordinates."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -5,6 +5,8 @@ epilogue calls `Body` to turn the fused nodes into C statements, so fused and un
 the same text and gives the same bits.
 """
 
+from __future__ import annotations
+
 import math
 import string
 from collections.abc import Callable, Mapping, Sequence

@@ -5,6 +5,8 @@ nearest end. Where several updates meet, they are joined in order, the last one 
 `reduction`.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 

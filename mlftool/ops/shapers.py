@@ -1,6 +1,8 @@
 """Reshape, Flatten, Expand and Tile whose result has a shape that is computed, of tensors or of
 boxes: what fills the result's box, and what its true shape is (importer/shaped.py)."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

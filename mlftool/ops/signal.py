@@ -4,6 +4,8 @@ Transforms are sums of products with a table of cosines and sines, n^2 of them: 
 code than a fast transform, and the order of the sum is the same for every length.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -6,6 +6,8 @@ An exponential is off by less than 2^-30. In a line of n elements a share, which
 off by less than (n + 4) * 2^-30 before it is rounded to steps of the output.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -6,6 +6,8 @@ what is left are added up, `factor` makes one number of that sum, and every elem
 it, then by its scale, and its bias is added.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

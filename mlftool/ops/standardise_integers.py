@@ -8,6 +8,8 @@ With t = n * x - sum(x) and d = n * sum(x^2) - sum(x)^2 a result is
 steps of the output, off by less than 2^-7 before it is rounded.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

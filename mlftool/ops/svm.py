@@ -2,6 +2,8 @@
 all support vectors, a score for each pair of classes and a vote for one of each pair; and what it
 needs besides, probabilities from those of pairs. Numbers follow onnxruntime."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations

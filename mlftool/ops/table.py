@@ -1,5 +1,7 @@
 """Any unary function of an 8-bit value, as a table of its 256 results."""
 
+from __future__ import annotations
+
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, op
 from mlftool.ops.scalar import around

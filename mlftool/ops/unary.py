@@ -1,5 +1,7 @@
 """Elementwise operators of one tensor, and those whose other operands are parameters."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """Pooling: a window slides over [N, H, W, C] and is reduced, channel by channel."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
 """Rewrites of the graph, in files that `PIPELINE` finds; MLF_DEBUG=1 prints them in order."""
 
+from __future__ import annotations
+
 from importlib import import_module
 from pkgutil import iter_modules
 

@@ -7,6 +7,8 @@ BatchNormalization is one; exporters that take it apart write Mul, Div, Add and 
 Products are made in float64 and rounded once, so sums change by what a rounding of weights does.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -4,6 +4,8 @@
 %y = Add(%t, b)
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
 

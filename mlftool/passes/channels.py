@@ -10,6 +10,8 @@ unless padding makes that differ from pixel to pixel; a depthwise one goes on wi
 its own readers can. Results are the same bits: nothing is left out that could have another value.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -3,6 +3,8 @@
 %w = DequantizeLinear(q, s, z)   =>   w
 """
 
+from __future__ import annotations
+
 from mlftool.ir import dtype
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, TensorType

@@ -7,6 +7,8 @@ between them.
     %p = QLinearConv(%x); %y = Add(%p, %q) { ... }          =>   %y = QLinearConv(%x, %q) { ... }
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ir.edit import Editor

@@ -11,6 +11,8 @@ it is, to be fused into the kernel's store:
                                           =>   Sigmoid(Add(QLinearConv(%x, w), b))
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from typing import TypeGuard

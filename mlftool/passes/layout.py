@@ -6,6 +6,8 @@ Then transposes sink through elementwise operators, meet their inverses and canc
 Gemm's constant weights disappears into them, one that moves no data becomes a Reshape, a view.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """Which passes there are and in what order: each says so itself, where it is defined."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

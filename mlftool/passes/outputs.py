@@ -4,6 +4,8 @@ return %x                 =>   %x' = mlf.Copy(%x);  return %x'     (an input or 
 %v = Reshape(%x)          =>   %v = mlf.Copy(%x)                   (when %x lives elsewhere)
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 

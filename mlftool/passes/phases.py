@@ -10,6 +10,8 @@ its weights are filled with zeros. Sums of integers stay what they are; sums of 
 products in the opposite order of kernel positions, on every target.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property

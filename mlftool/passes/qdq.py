@@ -7,6 +7,8 @@ what only moves or compares elements is done on the quantised ones.
 What is computed between them is the business of passes/integers.py.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np

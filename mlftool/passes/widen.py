@@ -7,6 +7,8 @@ look at them; all others compute in float32 and round once, at their end. Softma
 exponentials and their sum as well, which is what the standard's reference does.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from mlftool.ir.dtype import HALVES, float32

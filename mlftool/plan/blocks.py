@@ -1,5 +1,7 @@
 """Blocks of the workspace: how long each lives, how large it is, and which may share bytes."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@ Costs are the kernels' estimates of instructions. A budget takes the cheapest pr
 bands of more rows make fewer calls, so they are tried first.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 

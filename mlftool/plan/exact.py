@@ -7,6 +7,8 @@ date as they are added. If no pair is then in the way, no placement of this bran
 the search branches on the pair that overlaps most.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Steps of a layer in bands that are one loop in C: they differ in where they read and write."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from mlftool.ops.patches import ROWS, Layer, Move, Run, Step

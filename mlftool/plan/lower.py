@@ -1,5 +1,7 @@
 """Graph -> Program: order, kernels, memory."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 

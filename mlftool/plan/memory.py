@@ -5,6 +5,8 @@ at the step and the output: the output may start where the input does if the ker
 and at certain distances if the kernel is known to write only what it has read.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

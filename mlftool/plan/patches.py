@@ -5,6 +5,8 @@ read one tensor from elsewhere and make one. Residuals and tensors with several 
 it. Its output is made band by band; rows that the next band reads again are kept (plan/rows.py).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

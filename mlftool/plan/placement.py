@@ -1,5 +1,7 @@
 """Offsets of blocks: first fit in several orders, a bounded search, and for few blocks a proof."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

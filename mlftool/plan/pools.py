@@ -4,6 +4,8 @@ Pools come fastest first. The blocks with the most accesses per byte go to the f
 room, the rest to the next ones.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The order of independent nodes: the one that keeps the least memory alive."""
 
+from __future__ import annotations
+
 import heapq
 from collections.abc import Sequence
 

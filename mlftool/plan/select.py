@@ -1,5 +1,7 @@
 """Kernels bid for each node; the least by `_order` wins, unless a tuning record names another."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace

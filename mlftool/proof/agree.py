@@ -1,5 +1,7 @@
 """Whether the code of a module makes the calls that a Layout has: C, bytecode or a graph."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 

@@ -4,6 +4,8 @@ The layouts are proven again; the calls in the C, the memory's size in the heade
 SHA-256 are compared with them. Nothing of the compiler is needed for that.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

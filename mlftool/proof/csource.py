@@ -10,6 +10,8 @@ another form is a ValueError, not a guess.
     }
 """
 
+from __future__ import annotations
+
 import re
 from collections import deque
 from collections.abc import Iterator

@@ -1,6 +1,8 @@
 """Expressions of C on unknown numbers: what they are, which addresses they touch, and what holds
 where a condition is true (indices.py has the statements)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

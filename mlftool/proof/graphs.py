@@ -4,6 +4,8 @@ The runtime gives each storage id as many bytes as its largest tensor has, and k
 one run to the next.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Iterator, Mapping

@@ -8,6 +8,8 @@ code compares it with. Nothing here is a guess: what is not shown raises Unprove
 Helpers of mlf/*.h that take no address are taken at their word; those that do are read.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 

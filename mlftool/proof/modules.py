@@ -1,5 +1,7 @@
 """The proof of a compiled module, from its Program and the C that was emitted for it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

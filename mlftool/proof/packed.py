@@ -10,6 +10,8 @@ and the functions that are called so, which take the list apart for one kernel. 
 forms are a ValueError: the function is none of these.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from mlftool.proof.csource import Argument, Call, Function, definitions, tokens

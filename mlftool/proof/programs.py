@@ -5,6 +5,8 @@ Reads the planner's results (`memory.place`, `aliases`) and none of its function
 comes from the results; what they hold follows from the graph alone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Of which calls the index ranges are shown: the kernel's C, with the operands of the call."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache

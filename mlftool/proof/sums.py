@@ -5,6 +5,8 @@ Each bound holds for every partial sum in any order, whether zero points are sub
 operands or folded into the bias.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 The words are read from the archive's own file, and those in the C are compared with them.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 

@@ -4,6 +4,8 @@ Lifetimes play no part: a tensor is alive because a later call reads it or the c
 the planner believes of lifetimes cannot hide an error from this.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from mlftool.proof.layout import CONSTANT, READ, WRITE, Access, Layout, Place

@@ -6,6 +6,8 @@
 The function is the same, since what lies between the layers takes a positive factor through.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 

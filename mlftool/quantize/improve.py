@@ -1,5 +1,7 @@
 """The steps from the plainest int8 plan to the best: each is kept where it measurably helps."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

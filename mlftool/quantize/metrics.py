@@ -1,5 +1,7 @@
 """What accuracy means: one number of a model's outputs, and when it is enough."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,6 +4,8 @@ A tensor is stored in integers if a layer or an operator with an integer form re
 moves elements keeps the scale of what it moves; what an activation cuts off is stored behind it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

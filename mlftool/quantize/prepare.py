@@ -5,6 +5,8 @@ bias and a name of its own.
     %y = Add(Mul(%t, f), a)
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

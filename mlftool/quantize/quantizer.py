@@ -1,5 +1,7 @@
 """The whole way: a float model and samples to a quantised model and what is to be said of it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

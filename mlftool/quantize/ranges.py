@@ -8,6 +8,8 @@ least error  the range whose roundings and cuts have the least squared error
 Ends have eight bits of their mantissa: the float model's last bits are another processor's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import numpy as np

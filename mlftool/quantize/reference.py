@@ -8,6 +8,8 @@ of two int8 do not saturate either, so int8 activations stay: by default onnxrun
 uint8 on x86.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """What is said of a quantised model, for people and for scripts."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

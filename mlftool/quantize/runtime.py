@@ -1,5 +1,7 @@
 """onnxruntime, which is optional: sessions with one thread and no optimisation of their own."""
 
+from __future__ import annotations
+
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path

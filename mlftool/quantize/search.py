@@ -6,6 +6,8 @@ stay in float; what turns out not to be needed is taken back. In the same way a 
 for the float model's accuracy, if that is wished for.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,6 +5,8 @@ results on real inputs is made up for by the others that are left (optimal brain
 the inputs' second moments as the Hessian).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import numpy as np

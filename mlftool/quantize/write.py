@@ -7,6 +7,8 @@ in units of the accumulator. Tensors of 16 bits use the standard's operators fro
 before that onnxruntime's of the same name.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 

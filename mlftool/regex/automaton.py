@@ -8,6 +8,8 @@ A state of the automaton is a set of places in the pattern and what the last byt
 the end.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 

@@ -4,6 +4,8 @@ Everything here starts from a Bundle (mlftool.mlf) and real C compilers; the mod
 imported, so an archive made by another tool runs the same way.
 """
 
+from __future__ import annotations
+
 import importlib
 from typing import Any
 

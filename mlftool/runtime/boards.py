@@ -4,6 +4,8 @@ crt/boards has ours; `find` takes the folder of any other. Bazel reads the same 
 rules/private/tools/probe.py, which has the standard library only.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Iterable, Mapping

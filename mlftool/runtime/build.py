@@ -1,5 +1,7 @@
 """Compiling a module of an archive for this computer, as a library or a program."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Built programs and libraries, kept by the content they were built from."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import shutil

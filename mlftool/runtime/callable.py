@@ -1,5 +1,7 @@
 """Modules that take arrays by name, wherever their code comes from."""
 
+from __future__ import annotations
+
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """How far results are from a reference, element by element."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

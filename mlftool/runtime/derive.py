@@ -4,6 +4,8 @@ Order, names, types and sizes are put together from the C header, the metadata, 
 the graph. What they do not say is an error: an argument list that was guessed would crash.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 
 from mlftool.errors import MlfError, Problem

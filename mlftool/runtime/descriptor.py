@@ -1,5 +1,7 @@
 """The C descriptor of a module: what crt/runner/runner.c needs to run it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from mlftool.errors import MlfError, Problem

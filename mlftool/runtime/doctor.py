@@ -1,5 +1,7 @@
 """Which of the programs and packages that mlftool uses this computer has."""
 
+from __future__ import annotations
+
 import importlib.metadata
 import subprocess
 import sys

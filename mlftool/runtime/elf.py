@@ -5,6 +5,8 @@ Flash is what the program headers load, whatever a linker script calls its secti
 hides bytes from a budget.
 """
 
+from __future__ import annotations
+
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

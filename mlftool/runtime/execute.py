@@ -1,5 +1,7 @@
 """One run of one module: the place, the results, the costs, and their report."""
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Mapping, Sequence

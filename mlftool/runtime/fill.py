@@ -1,5 +1,7 @@
 """Inputs for a module without given inputs: by tvmc's fill modes, the same each time."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

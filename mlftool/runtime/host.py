@@ -1,5 +1,7 @@
 """Running a module on this computer: as a library called from Python, or as a test program."""
 
+from __future__ import annotations
+
 import ctypes
 import threading
 import time

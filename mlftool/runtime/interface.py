@@ -1,5 +1,7 @@
 """The inputs and outputs of a module, for every kind of archive."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from mlftool.errors import MlfError, Problem, did_you_mean

@@ -1,5 +1,7 @@
 """What a C library of an archive consists of: its code, and graphs as C."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping, Sequence
 

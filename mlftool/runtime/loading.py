@@ -1,5 +1,7 @@
 """Whatever file a module is in: `mlftool.load` for all but models, and TVM's `load_module`."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

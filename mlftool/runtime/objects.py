@@ -1,5 +1,7 @@
 """Object files of archives: whether they are for this computer, from their ELF headers."""
 
+from __future__ import annotations
+
 import platform
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,7 @@
 """What a linker says of memories that are too small, in our words."""
 
+from __future__ import annotations
+
 import re
 
 _OVERFLOW = re.compile(r"region [`']([\w.]+)'[:]? overflowed by (\d+) bytes")

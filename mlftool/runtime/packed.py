@@ -1,5 +1,7 @@
 """C that calls packed functions and the graph executor: the parts of a descriptor for them."""
 
+from __future__ import annotations
+
 import re
 import string
 from typing import Any

@@ -1,5 +1,7 @@
 """TVM's names for reading and writing .params files."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

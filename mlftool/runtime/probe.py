@@ -3,6 +3,8 @@
 tvm/runtime/metadata_types.h has the structures; on this computer ctypes lays them out alike.
 """
 
+from __future__ import annotations
+
 import ctypes
 from collections.abc import Sequence
 from typing import Any

@@ -2,6 +2,8 @@
 C runtime that they call.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 

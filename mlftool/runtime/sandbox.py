@@ -3,6 +3,8 @@ system's programs and one folder. For the C of archives that nobody vouches for:
 it includes, and QEMU's semihosting gives a simulated board the files and commands of its user.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

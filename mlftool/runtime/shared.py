@@ -4,6 +4,8 @@ Its own C is one file, which calls the module through the descriptor that the te
 What it exports is a list, and all else is hidden: two libraries in one process share nothing.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Sequence

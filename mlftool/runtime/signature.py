@@ -1,5 +1,7 @@
 """What C headers and Relay texts of archives say of a module's tensors: order, names and shapes."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

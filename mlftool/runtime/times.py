@@ -1,5 +1,7 @@
 """TVM's time evaluator on this computer, and its results, wherever they were measured."""
 
+from __future__ import annotations
+
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The programs that running needs: where they are, and what to install if they are missing."""
 
+from __future__ import annotations
+
 import functools
 import os
 import re

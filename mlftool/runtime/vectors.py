@@ -3,6 +3,8 @@
 An array has its tensor's shape, or one more axis in front that counts samples.
 """
 
+from __future__ import annotations
+
 import io
 import math
 import zipfile

@@ -4,6 +4,8 @@ It looks at every address when it is used, so it also runs bytecode that `mlf_vm
 refuse, up to the first instruction that reaches outside. docs/vm.md describes the instructions.
 """
 
+from __future__ import annotations
+
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

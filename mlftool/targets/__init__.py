@@ -3,6 +3,8 @@
 Imports nothing heavy: manifests are checked against this table without numpy or onnx.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

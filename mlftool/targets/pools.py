@@ -1,5 +1,7 @@
 """Memory pools of the user's own, as they are written. Imports nothing heavy, for manifests."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

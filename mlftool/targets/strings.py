@@ -4,6 +4,8 @@
 Attributes are those of TVM's target kinds that ATTRIBUTES lists; the others are refused.
 """
 
+from __future__ import annotations
+
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,6 +4,8 @@ The module is emitted again with marks (codegen/marks.c.j2), which read the coun
 around each call, so a figure is right to within a tick of that, 40 instructions or less.
 """
 
+from __future__ import annotations
+
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -5,6 +5,8 @@ then takes the kernel with the fewest instructions. Nothing is random and nothin
 model, compiler and kernels give the same record.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -4,6 +4,8 @@ Bytes of buffers are known here for the library's three kinds of cores; the code
 too, and fails if that wants more.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 

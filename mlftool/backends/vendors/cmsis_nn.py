@@ -1,6 +1,8 @@
 """CMSIS-NN 7, a library for Cortex-M: int8 convolutions, dense layers, pools, softmax, sums and
 products."""
 
+from __future__ import annotations
+
 from mlftool.backends.base import Backend
 from mlftool.backends.cmsis.code import VERSION, beyond, code_of
 from mlftool.backends.cmsis.forms import form_of

@@ -9,6 +9,8 @@ Addresses are those of the constants, of the scratch memory, of the fast one, of
 each output: the order of TensorFlow Lite Micro's operator.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.backends.base import Backend

@@ -1,5 +1,7 @@
 """How a planned model is run: a file for each executor, all over the same kernels."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from importlib import import_module
 

@@ -1,5 +1,7 @@
 """The `aot` executor: straight-line C. Formatting only; every decision is in the Program."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,6 +4,8 @@ The JSON stays within what TVM's own C runtime reads (its buffers are fixed); a 
 fit is refused here, with the reason.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -4,6 +4,8 @@ Control flow is jumps in the bytecode; `crt/include/mlf/vm.h` interprets it, and
 `mlftool/runtime/vm.py`. A module is called through the same C interface as aot's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import numpy as np

@@ -5,6 +5,8 @@ releases 0.9 to 0.18 takes such a text. The others are calls of a dialect, `onnx
 second line says which. Constants are parameters of @main, after the inputs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from mlftool.codegen.relay.writer import Body, Site, attribute, indented, local_names, tensor_type

@@ -6,6 +6,8 @@ of the tensor that the model has: an offset below 0 is a delay, by which what co
 nothing. With an offset above 0 the elements before it are those that a Pad puts there.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

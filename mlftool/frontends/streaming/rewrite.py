@@ -1,5 +1,7 @@
 """`stream`: the graph whose runs take a few steps of time and give what the model gives then."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

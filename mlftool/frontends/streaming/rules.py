@@ -1,6 +1,8 @@
 """What each kind of operator is in a stream. A rule gives the node's new inputs and attributes, and
 the time of its results."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -3,6 +3,8 @@
 What maps an int8 to an int8 is a table of 256 results, computed here.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,7 @@
 """A guard of all rules: operands that ONNX wants of one type must be of one."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 

@@ -3,6 +3,8 @@
 On quantised tensors they are operators of int32 between Rescales, which fuse into one loop.
 """
 
+from __future__ import annotations
+
 from dataclasses import asdict
 
 import numpy as np

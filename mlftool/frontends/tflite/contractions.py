@@ -4,6 +4,8 @@ They are QLinearConv, com.microsoft.QGemm and their like, whose requantisation r
 Lite Micro does: twice after sums of 32 bits, once after those of 64 (mlftool/ir/rounding.py).
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Subgraphs: branches, loops, and what runs once."""
 
+from __future__ import annotations
+
 from mlftool.frontends.tflite.model import Tensor
 from mlftool.frontends.tflite.site import Site, operator
 

@@ -1,5 +1,7 @@
 """The options of custom operators: a map in the file, whose numbers have names."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

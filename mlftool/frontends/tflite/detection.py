@@ -1,5 +1,7 @@
 """What object detectors end with: boxes around anchors, and the best of those that overlap."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -2,6 +2,8 @@
 the processor reads.
 """
 
+from __future__ import annotations
+
 from mlftool.frontends.tflite.site import Site, operator
 
 MOST_REGIONS = 8  # base addresses that the processor has

@@ -3,6 +3,8 @@
 A number "of k" has k bits before its point: 1 is 2^(31 - k); of 0, 1 is 2^31 - 1.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Images of another size, and blocks of pixels that become batches."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

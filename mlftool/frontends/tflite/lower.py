@@ -4,6 +4,8 @@ A tensor's value has the tensor's name. What keeps its value between calls comes
 the model after its own, and goes out as an output: `<name>` and `<name>_next`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

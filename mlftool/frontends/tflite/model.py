@@ -1,5 +1,7 @@
 """A TensorFlow Lite model as values: what the reader makes of a file, and rules read."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,5 +1,7 @@
 """Operators that move elements, of any type, without looking at them."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.frontends.tflite.contractions import rank

@@ -6,6 +6,8 @@ before anything is done that often, and what is read in all with the file's size
 overlap cannot make a small file a long task. What the values mean is checked by those who use them.
 """
 
+from __future__ import annotations
+
 import math
 import re
 import struct

@@ -1,5 +1,7 @@
 """Layers with memory, and what keeps values between calls."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

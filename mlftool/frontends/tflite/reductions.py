@@ -1,5 +1,7 @@
 """Operators that join elements: pools, sums, means, extremes and where they stand."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

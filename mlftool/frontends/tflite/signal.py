@@ -3,6 +3,8 @@
 Those with a memory have it as a state of the model, which is zeros at first.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
 """One operator as its rule sees it: what it reads, and how nodes are made of it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

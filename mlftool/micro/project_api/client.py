@@ -1,5 +1,7 @@
 """The client's side of the Project API: starts a `microtvm_api_server.py` and calls it."""
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import json

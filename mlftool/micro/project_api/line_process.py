@@ -3,6 +3,8 @@
 A project has a copy of this file and needs the standard library only.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import subprocess

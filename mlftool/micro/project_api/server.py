@@ -4,6 +4,8 @@ It needs the standard library only, so that a project can have a copy. A `microt
 derives a class from `ProjectAPIHandler` and gives one to `main`; docs/projects.md has an example.
 """
 
+from __future__ import annotations
+
 import abc
 import argparse
 import base64

@@ -1,5 +1,7 @@
 """Specialised kernels: each names the features it needs and bids on the nodes it can compute."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module

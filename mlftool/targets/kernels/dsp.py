@@ -12,6 +12,8 @@ that this is the order of the widened pixels. A dense layer of one pixel has not
 and treats its input as it does its weights.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import partial
 

@@ -1,6 +1,8 @@
 """int8 layers of one pixel with the ARMv7E-M DSP instructions, four channels at a time: one LDM
 loads the weights of two pairs of channels, which are paired as in dsp.py."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ir.graph import Array

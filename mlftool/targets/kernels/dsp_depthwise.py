@@ -4,6 +4,8 @@ A plane (planes.py) is widened to int16; then two neighbouring outputs share the
 taps of a kernel row go in pairs through SMLAD. All weights of a channel stay in registers.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from mlftool.ir.graph import Array

@@ -5,6 +5,8 @@ scratch. Then every four values of two rows cost two loads and four SXTB16, and 
 sixteen products. What the left zero point takes from a column is known when it has been turned.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from mlftool.ir.dtype import float32, int32

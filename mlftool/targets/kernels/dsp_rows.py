@@ -8,6 +8,8 @@ the peak of the workspace, the image is computed in strips, whose rows take no m
 windows of dsp_triples.py; its outputs stay apart from the input.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ir.graph import Array, View

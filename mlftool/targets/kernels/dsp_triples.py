@@ -6,6 +6,8 @@ weights, where one pointer passes: gcc has no register left for others, and woul
 them from the stack before it reads a number.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

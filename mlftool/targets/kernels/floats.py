@@ -5,6 +5,8 @@ product is added with one rounding (C's fmaf), which is one instruction where th
 the same bits everywhere, but not those of the exact mode.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from mlftool.ir.graph import View

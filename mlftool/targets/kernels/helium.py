@@ -6,6 +6,8 @@ sixteen: six loads for eight times sixteen products. Depthwise layers have neigh
 the lanes. helium_finish.py requantises eight sums at once.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -7,6 +7,8 @@ Fused operators, such as a residual Add, are computed on the same vectors; those
 form here are computed element by element.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,6 +1,8 @@
 """Float contractions with Helium in the float mode `fast`: four channels in the lanes, each of
 which adds its products in the order of `fused` (mlf/mve_floats.h)."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

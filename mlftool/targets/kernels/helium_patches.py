@@ -7,6 +7,8 @@ A channel is read before it is written, but for its next two rows, so the output
 input's memory (planes.py).
 """
 
+from __future__ import annotations
+
 from mlftool.ops.base import STACK_LIMIT_BYTES, Operand
 from mlftool.ops.contraction import Contraction, Quantisation
 from mlftool.targets.kernels.helium_finish import Shape, finish

@@ -1,5 +1,7 @@
 """Means of int8 windows on Helium: eight channels at a time, summed in int16."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -5,6 +5,8 @@ Some columns of the right matrix at a time are turned and packed as constant wei
 known when it has been turned, what they take from a row is the sum of its bytes.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Tables of 256 bytes for bytes on Helium: one gathering load brings sixteen results."""
 
+from __future__ import annotations
+
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.scalar import around

@@ -4,6 +4,8 @@ Requantisation is one integer multiplication where one has the bits of the float
 targets/requantise/fixed.py finds out, else the three roundings of the float form in integers.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -5,6 +5,8 @@ four channels and a weight's by two pixels, and one pointer for all weights leav
 sums. A Cortex-M0, whose instructions reach eight registers, has too few.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from mlftool.ir.graph import View

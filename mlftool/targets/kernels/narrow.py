@@ -14,6 +14,8 @@ One function (mlf/narrow.h) computes all outputs of a pixel and requantises them
 Channels without an exact multiplier are computed again from their sums.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ir.graph import Array

@@ -4,6 +4,8 @@ Eight neighbouring outputs share the load of a weight, which is multiplied by un
 constant distances. For that the bytes of a plane (planes.py) have their highest bits inverted.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ops.base import Operand

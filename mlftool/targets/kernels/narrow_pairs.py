@@ -7,6 +7,8 @@ each of which the halves are taken apart (mlf/narrow_pairs.h). Weights stay byte
 each part; while eight pixels are computed, their windows take two bytes an element.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ir.graph import Array

@@ -12,6 +12,8 @@ does, which is checked in integers for all steps. The others take the rounded pr
 near the middle of two outputs: there the float form, in integers, says which.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

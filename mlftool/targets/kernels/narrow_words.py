@@ -6,6 +6,8 @@ parts of the weights, here of eight channels together, so this is for layers who
 mostly small (mlf/narrow_words.h). Inputs take a word each while a pixel is computed.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ir.graph import Array

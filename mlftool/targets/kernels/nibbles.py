@@ -4,6 +4,8 @@ from each byte. Cortex-M4 has a dedicated kernel, in dsp_small.py.
 Not for vector kernels: there unpacking would cost most, and on a host flash is no concern.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from mlftool.ir.graph import View

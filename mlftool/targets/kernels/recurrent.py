@@ -1,5 +1,7 @@
 """Recurrent layers whose weights are constants: each matrix times a vector in panels of rows."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import partial
 

@@ -7,6 +7,8 @@ int8 activations meet weights in pairs (PMADDWD on int16) or, with VNNI, in quad
 one takes unsigned bytes, so signed activations are stored 128 larger and the bias makes up for it.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

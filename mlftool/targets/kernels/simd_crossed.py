@@ -6,6 +6,8 @@ Additions of int16 take the place of multiplications and run on twice as many un
 int16, twice their bytes: not for size.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ir.graph import Array

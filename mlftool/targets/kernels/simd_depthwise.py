@@ -5,6 +5,8 @@ channel's sum has a condition in it. Adding such a product to a float sum, which
 changes no bit of it. int8 products are added in int16 where their weights leave room for that.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ir.graph import Array, View

@@ -4,6 +4,8 @@ addition or a Relu, and stored without leaving the registers.
 Other epilogues have no vector form here; their elements are computed one by one.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

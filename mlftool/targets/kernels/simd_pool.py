@@ -4,6 +4,8 @@ The portable loop takes one channel after the other, each with its whole window,
 far apart.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
 from typing import Any

@@ -11,6 +11,8 @@ Weights take 32 or 72 bytes where they took nine: not for size. With VNNI, whose
 multiplies twice as many bytes, little would be gained.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import numpy as np

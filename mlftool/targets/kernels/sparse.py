@@ -5,6 +5,8 @@ gathered so that they are next to each other. One pixel is read where it is. How
 is in sparse_weights.py; the integers that are added are those of the dense kernels without zeros.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

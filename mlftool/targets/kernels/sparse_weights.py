@@ -7,6 +7,8 @@ most one weight that is not zero (N:M sparsity 1:4, 1:8, 1:16), its place in the
 bits, and an entry twelve.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

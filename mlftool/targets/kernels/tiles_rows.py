@@ -6,6 +6,8 @@ neighbouring outputs share their loads, and no window has a condition. Since row
 outputs are written, the output may take the input's memory.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ops.base import Operand

@@ -4,6 +4,8 @@ compiler's code, and so the best one. All give the bits of the loops they are va
 Named after how many pixels x output channels, or fours of products, one round takes.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import partial
 

@@ -1,6 +1,8 @@
 """Float contractions in the thirty-two registers of a Cortex-M's FPU: four pixels x four channels,
 or one pixel x eight channels (mlf/vfp.h)."""
 
+from __future__ import annotations
+
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (

@@ -12,6 +12,8 @@ only: elsewhere the rounded product says which it is.
 Nothing here is approximate: a multiplier is used only if all steps were checked in integers.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 

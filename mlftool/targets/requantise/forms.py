@@ -1,6 +1,8 @@
 """How a layer's sums are stored by processors that compute one of them at a time: the one place
 that knows which C function has the bits of the node's rounding in the fewest instructions."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@ ONNX's float product has 65,536 steps, too many to search a multiplier for, so f
 multiplied. What rounds as TensorFlow Lite does is integers here, too.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from mlftool.ops.base import Operand

@@ -5,6 +5,8 @@ and a shift that is the same for all channels, where their t are near enough: a 
 from the shift into the multiplier and changes no bit.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

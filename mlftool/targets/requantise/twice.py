@@ -10,6 +10,8 @@ is the same for all channels have the same bits, if the sum is first moved to th
 fraction of r bits of the number that is added. Nothing is taken for granted: all steps are checked.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
