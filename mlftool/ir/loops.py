@@ -269,8 +269,9 @@ def _unguarded(items: list[Item]) -> list[Item]:
     local = declared(items)
     for k, item in enumerate(items):
         made.append(item)
-        is_guarded = isinstance(item, Group) and item.open.text == "{" and _is(items, k - 2, "if")
-        if is_guarded and not _is(items, k + 1, "else") and not _is(items, k - 3, "else"):
+        if not isinstance(item, Group) or item.open.text != "{" or not _is(items, k - 2, "if"):
+            continue
+        if not _is(items, k + 1, "else") and not _is(items, k - 3, "else"):
             holds = _is_less(items[k - 1])
             if holds:
                 made[-3:] = [moved(item, space_of(items[k - 2]))]
