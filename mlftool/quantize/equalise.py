@@ -17,8 +17,10 @@ from onnx import NodeProto
 from mlftool.ir.graph import Array
 from mlftool.quantize.factors import Factors
 from mlftool.quantize.network import THROUGH, Layer, Network, readers_of, with_weights
+from mlftool.quantize.studio import Studio, input_of
 
 STRENGTHS = (0.5, 1.0)  # how far ranges are made alike, at the weights' expense
+SPREAD = 4.0  # deviations from its mean that a value of other samples may have
 STEPS = 8  # factors to each doubling: those between are no better, and last bits choose none
 
 
@@ -72,17 +74,36 @@ def _in_axis(net: Network, layer: Layer) -> int | None:
     return 1 - layer.axis if layer.in_rows else None
 
 
-def equalised(net: Network, read: Mapping[str, Array], strength: float) -> Network:
-    """`read` has what each second layer of a pair reads, [samples, batch, ...]."""
+def reached(net: Network, studio: Studio) -> dict[str, Array]:
+    """What each channel that a second layer reads may be, by the layer's name: the largest absolute
+    value seen, or SPREAD deviations above the first layer's mean. A channel that an activation
+    hardly let through on these samples is no small one: on others it may be as large as any."""
+    found = {}
+    for pair in pairs(net):
+        first, second = pair.first, pair.second
+        seen = _by_channel(np.abs(input_of(second, studio)), second).max(axis=1)
+        before = _by_channel(studio.run(None, [first.y])[first.y], first).astype(np.float64)
+        likely = before.mean(axis=1) + SPREAD * before.std(axis=1)
+        found[second.name] = np.maximum(seen.astype(np.float64), likely)
+    return found
+
+
+def _by_channel(x: Array, layer: Layer) -> Array:
+    """[channels, values] of [samples, batch, ...]; a stack of rows counts channels last."""
+    own = x.ndim - 1 if layer.in_rows else 2
+    made: Array = np.moveaxis(x, own, 0).reshape(x.shape[own], -1)
+    return made
+
+
+def equalised(net: Network, reach: Mapping[str, Array], strength: float) -> Network:
+    """`reach` has the size of the channels that each second layer of a pair reads."""
     changed, factors = dict(net.constants), dict(net.factors)
     for pair in pairs(net):
         first, second = pair.first, pair.second
-        x, axis = read[second.name], _in_axis(net, second)
+        axis = _in_axis(net, second)
         assert axis is not None
-        # A stack of rows counts channels last.
-        own = 2 if second.windowed else x.ndim - 1
-        factor = _factors(x, changed[second.weight], own, axis, strength)
-        undo = Factors(own - 1, tuple(map(float, factor)))  # of a sample, which counts none
+        factor = _factors(reach[second.name], changed[second.weight], axis, strength)
+        undo = Factors(1, tuple(map(float, factor)))  # a first layer is no stack of rows
         factors |= dict.fromkeys(pair.between, undo)
         w, b = changed[first.weight], changed[first.bias]
         shape = [-1 if k == first.axis else 1 for k in range(w.ndim)]
@@ -97,10 +118,9 @@ def equalised(net: Network, read: Mapping[str, Array], strength: float) -> Netwo
     return Network(model, layers, net.group, net.judged, factors)
 
 
-def _factors(x: Array, weights: Array, own: int, axis: int, strength: float) -> Array:
+def _factors(seen: Array, weights: Array, axis: int, strength: float) -> Array:
     """One for each channel, of geometric mean 1 but for the roundings: eighths of an octave, with
     eight bits of their mantissa, so that weights keep their last bits."""
-    seen = np.abs(np.moveaxis(x, own, 0).reshape(x.shape[own], -1)).max(axis=1).astype(np.float64)
     size = np.abs(np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)).max(axis=1)
     alive = (seen > 0) & (size > 0)
     if not alive.any():

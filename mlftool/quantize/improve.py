@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mlftool.ir.graph import Array
-from mlftool.quantize.equalise import STRENGTHS, equalised, pairs
+from mlftool.quantize.equalise import STRENGTHS, equalised, pairs, reached
 from mlftool.quantize.metrics import sqnr
 from mlftool.quantize.network import Layer, Network
 from mlftool.quantize.plan import Plan, Precision, Range
 from mlftool.quantize.ranges import WAYS, by_way, candidates
 from mlftool.quantize.samples import Samples
-from mlftool.quantize.studio import Studio, input_of
+from mlftool.quantize.studio import Studio
 from mlftool.quantize.weights import adaptive, corrected, nearest
 
 MOST_CHOICES = 80  # tensors whose ranges are chosen one by one
@@ -167,10 +167,10 @@ def _equalise(course: _Course) -> None:
     before, start = course.sqnr, (course.net, course.plan)
     if not found:
         return
-    read = {p.second.name: input_of(p.second, course.studio) for p in found}
+    reach = reached(course.net, course.studio)
     best = (before, *start)
     for strength in STRENGTHS:
-        course.move(equalised(start[0], read, strength))
+        course.move(equalised(start[0], reach, strength))
         plan = plainest(course.net, course.found)
         value = course.measured(plan, course.ways)
         best = max(best, (value, course.net, plan), key=lambda b: b[0])

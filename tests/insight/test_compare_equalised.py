@@ -13,14 +13,14 @@ from builders import Array, Net
 from float_nets import SHAPE, mobile, residual, samples
 from looks import data_of, refused
 
-from mlftool.quantize.equalise import equalised, pairs
+from mlftool.quantize.equalise import equalised, pairs, reached
 from mlftool.quantize.factors import KEY
 from mlftool.quantize.improve import plainest, ranges_of
 from mlftool.quantize.network import Network, network
 from mlftool.quantize.plan import Precision
 from mlftool.quantize.prepare import prepared
 from mlftool.quantize.samples import samples_of
-from mlftool.quantize.studio import Studio, input_of
+from mlftool.quantize.studio import Studio
 from mlftool.quantize.write import written
 
 Act = Callable[[Net, str], str]
@@ -80,7 +80,7 @@ def both(model: onnx.ModelProto, folder: Path) -> tuple[Network, Studio]:
     given = samples_of({"x": samples()}, plain, "data.npz")
     net = network(plain, "net.onnx")
     studio = Studio(net, given)
-    other = equalised(net, {p.second.name: input_of(p.second, studio) for p in pairs(net)}, 1.0)
+    other = equalised(net, reached(net, studio), 1.0)
     studio = Studio(other, given)
     plan = plainest(other, ranges_of(studio))
     onnx.save(model, folder / "net.onnx")
