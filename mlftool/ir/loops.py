@@ -285,7 +285,8 @@ def _is_less(condition: Item) -> bool | None:
     if not isinstance(condition, Group) or len(condition.items) != 3:
         return None
     low, sign, high = map(_text, condition.items)
-    return int(low) < int(high) if sign == "<" and (low + high).isdigit() else None
+    numbers = low.isdigit() and high.isdigit()  # each of them: a bracket has no text
+    return int(low) < int(high) if sign == "<" and numbers else None
 
 
 def _counted(items: list[Item]) -> list[Item]:

@@ -354,5 +354,12 @@ def contracts(node: Node | None) -> Contracts | None:
     return record(node).contracts if node is not None else None
 
 
+def like_first(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:
+    """The result of operators whose output is like their first input."""
+    if not types or types[0] is None:
+        raise UnsupportedError("has no first input")
+    return types[0]
+
+
 class UnsupportedError(Exception):
     """Raised by a kernel that cannot compute this node; the text says what and what would work."""

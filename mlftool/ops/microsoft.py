@@ -16,23 +16,18 @@ from mlftool.ops.base import Expansion, Signature, UnsupportedError, expands
 WINDOW = "auto_pad kernel_shape pads strides"
 # The attributes that the expansions read, which have no schema in the onnx package.
 KINDS: Mapping[str, str] = {
-    **dict.fromkeys(("axis", "bits", "block_size", "channels_last", "do_rotary"), "INT"),
-    **dict.fromkeys(("gather_axis", "K", "keepdims", "N", "num_heads", "opset"), "INT"),
-    **dict.fromkeys(("past_present_share_buffer", "quantize_axis", "unidirectional"), "INT"),
-    **dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB"), "INT"),
-    **dict.fromkeys(("alpha", "epsilon", "mask_filter_value", "scale"), "FLOAT"),
+    **dict.fromkeys(("axis", "bits", "block_size", "causal", "channels_last", "do_rotary"), "INT"),
+    **dict.fromkeys(("gather_axis", "interleaved", "is_packed_batching", "K", "keepdims"), "INT"),
+    **dict.fromkeys(("kv_num_heads", "local_window_size", "mark", "mask_index_type"), "INT"),
+    **dict.fromkeys(("mincharnum", "N", "num_heads", "opset", "past_present_share_buffer"), "INT"),
+    **dict.fromkeys(("qk_output", "quantize_axis", "rotary_embedding_dim"), "INT"),
+    **dict.fromkeys(("rotary_interleaved", "sliding_window_cache", "smooth_softmax"), "INT"),
+    **dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB", "unidirectional"), "INT"),
+    **dict.fromkeys(("alpha", "epsilon", "mask_filter_value", "scale", "softcap"), "FLOAT"),
+    **dict.fromkeys(("activation", "metric", "pad_value", "tokenexp"), "STRING"),
     **dict.fromkeys(("axes", "qkv_hidden_sizes"), "INTS"),
-    **dict.fromkeys(("causal", "interleaved", "is_packed_batching", "kv_num_heads"), "INT"),
-    **dict.fromkeys(("local_window_size", "rotary_embedding_dim", "rotary_interleaved"), "INT"),
-    **dict.fromkeys(("qk_output", "sliding_window_cache"), "INT"),
-    **dict.fromkeys(("mark", "mincharnum", "smooth_softmax"), "INT"),
-    **dict.fromkeys(("pad_value", "tokenexp"), "STRING"),
-    "separators": "STRINGS",
-    "softcap": "FLOAT",
-    "activation": "STRING",
-    "mask_index_type": "INT",
-    "metric": "STRING",
     "activation_params": "FLOATS",
+    "separators": "STRINGS",
 }
 
 

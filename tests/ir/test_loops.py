@@ -189,7 +189,16 @@ def test_a_condition_that_is_known_leaves() -> None:
     assert filled(f"  if ({Number(1)} < {Number(3)}) {block}\n") == "  y[1] = a;\n"
     known = f"if ({Number(3)} < {Number(3)}) {block}"
     assert filled(f"  f();\n  {known}\n  g();\n") == "  f();\n  g();\n"
-    for kept in (f"if (p < {Number(3)}) {block}", f"if (c) a = 1; else {known}"):
+    read = f"const int32_t b = c; if ({Number(3)} < {Number(3)}) {{\n    y[1] = b;\n  }}"
+    assert "if (3 < 3)" in filled(f"  {read}\n")  # b would be read nowhere
+    computed = f"if (f(q) < {Number(3)}) {block}", f"if ({Number(3)} < f(q)) {block}"
+    grouped = f"if ((q) < {Number(3)}) {block}"
+    for kept in (
+        f"if (p < {Number(3)}) {block}",
+        *computed,
+        grouped,
+        f"if (c) a = 1; else {known}",
+    ):
         assert filled(f"  {kept}\n").startswith("  if (")
     other = f"  if ({Number(1)} < {Number(3)}) {block} else {{\n    b();\n  }}\n"
     assert "else" in filled(other)
