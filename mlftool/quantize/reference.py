@@ -17,7 +17,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, shape_inference
+from onnx import (
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    helper,
+    inliner,
+    numpy_helper,
+    shape_inference,
+)
 
 # The inputs of operators that multiply integers: activations and their zero point, either of which
 # says the type, and each weights with theirs. Without the first they make uint8 of floats.
@@ -76,9 +84,11 @@ def saturates() -> bool:
 
 
 def _exact(data: bytes) -> bytes:
-    """The model with uint8 weights wherever activations are uint8."""
+    """The model with uint8 weights wherever activations are uint8, the bodies of its functions in
+    place of their calls."""
     model = ModelProto.FromString(data)
     try:
+        model = inliner.inline_local_functions(model) if model.functions else model
         graph = shape_inference.infer_shapes(model).graph
     except Exception:  # onnxruntime says what is wrong with it
         return data

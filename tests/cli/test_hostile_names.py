@@ -284,5 +284,5 @@ def test_a_manifest_that_bazel_cannot_name(
     Path(name).write_text("version: 1\nmodels: {m: {model: m.onnx, targets: host}}\n")
     Path("m.onnx").touch()
     assert main(["bazel", name, "--write", "made.bazel"]) == 2
-    assert "error[MLF0400]: its path is no UTF-8" in capsys.readouterr().err
+    assert "error[MLF0400]: its path is not UTF-8" in capsys.readouterr().err
     assert not Path("made.bazel").exists()

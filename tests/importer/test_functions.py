@@ -167,7 +167,7 @@ def test_functions_that_grow_without_bound_are_refused() -> None:
     )
     text = f"g (float[3] x) => (float[3] y) {{ y = own.F0 (x) }}\n{steps}\n"
     model = parser.parse_model(f"{HEAD}{text}{OWN} F60 (a) => (b) {{ b = Neg (a) }}")
-    with pytest.raises(MlfError, match="stand for more than 200000 nodes"):
+    with pytest.raises(MlfError, match="expand to more than 200000 nodes"):
         compile_module(ModuleSpec(model))
 
 
@@ -177,7 +177,7 @@ def test_a_large_number_of_calls_is_taken(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(mlftool.importer.calls, "MOST_NODES", 4)
     assert compile_module(ModuleSpec(parser.parse_model(HEAD + text)))
     monkeypatch.setattr(mlftool.importer.calls, "MOST_NODES", 3)
-    with pytest.raises(MlfError, match="stand for more than 3 nodes"):
+    with pytest.raises(MlfError, match="expand to more than 3 nodes"):
         compile_module(ModuleSpec(parser.parse_model(HEAD + text)))
 
 

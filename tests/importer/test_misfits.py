@@ -128,7 +128,7 @@ UNFIT = {
     f"{HALF}, rho=[0.0], coefficients=[1.0, 2.0, 3.0]>": ("x", "3 numbers; expected 2 equal rows"),
     f"{HALF}, vectors_per_class=[1, 1], coefficients=[1.0]>": ("x", "no 1 rows of 2 numbers"),
     'ai.onnx.ml.CategoryMapper <cats_strings=["a"], cats_int64s=[1, 2]>': ("i", "as many of each"),
-    f"ai.onnx.ml.Binarizer <threshold={10**38}.0>": ("i", "is no value of type int64"),
+    f"ai.onnx.ml.Binarizer <threshold={10**38}.0>": ("i", "is not a value of type int64"),
     f'{TREE}, nodes_modes=["LEAF", "LEAF"], nodes_values=[0.0]>': ("x", "2 of 'nodes_modes'"),
     f'{TREE}, nodes_modes=["LEAF"], nodes_values=[0.0], target_treeids=[0], target_nodeids=[7], '
     "target_ids=[0], target_weights=[1.0]>": ("x", "tree 0 has no node 7"),

@@ -24,7 +24,7 @@ MODELS = {
         >
     }}""", ("--input-value", CUT)),
     "unknown": (f"""{HEAD} g (int32[4] x) => (uint32[4] y) {{
-        y = com.microsoft.MurmurHash3 (x)
+        y = com.microsoft.WordConvEmbedding (x)
     }}""", (CUT,)),
     "optimised": (f"""{HEAD} g (float[1, 8, 4, 4] x, float[8, 8, 1, 1] w) => (float y) {{
         y = com.microsoft.nchwc.Conv (x, w)

@@ -102,7 +102,7 @@ def test_damaged_documents_are_one_line() -> None:
         (b"", "is not BSON"),
         (encode({"a": 1}), "is not an object with schema_version"),
         (encode({"schema_version": 2, "parameters": []}), "schema_version is not 1"),
-        (encode({"schema_version": 1, "parameters": [entry | {"data": "x"}]}), "are no bytes"),
+        (encode({"schema_version": 1, "parameters": [entry | {"data": "x"}]}), "are not bytes"),
         (encode({"schema_version": 1, "parameters": [entry | {"data": b""}]}), "says 0 bytes"),
     ]:
         with pytest.raises(MlfError, match=said) as caught:

@@ -121,3 +121,23 @@ def test_int8_activations_stay(level: str) -> None:
 
     (made,) = session_of(model, configure).run(None, {"x": x})
     assert (made == round(DEPTH * 127 * 127 / STEP)).all()
+
+
+def test_sums_in_functions_do_not_saturate() -> None:
+    inputs = ["x", "w", "one", "xz", "wz"]
+    body = [of("MatMulIntegerToFloat", "x", "w", "one", "one", "xz", "wz")]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    function = helper.make_function("own", "Sums", inputs, ["y"], body, opsets)
+    x, w = np.full((2, DEPTH), 255, np.uint8), np.full((DEPTH, 4), 127, np.int8)
+    stored = {"w": w, "one": ONE, "xz": X_ZERO, "wz": W_ZERO}
+    graph = helper.make_graph(
+        [helper.make_node("Sums", inputs, ["y"], domain="own")],
+        "sums",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, x.shape)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in stored.items()],
+    )
+    opsets.append(helper.make_opsetid("own", 1))
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=[function])
+    (made,) = session_of(model, lambda options: None).run(None, {"x": x})
+    assert (made == SUM).all()
