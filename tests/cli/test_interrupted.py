@@ -51,6 +51,9 @@ def in_child(work: Callable[[], int]) -> int:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             code = work()
+        except KeyboardInterrupt:  # outside of the command: Python ends by the signal
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
         finally:
             os._exit(code)
     return pid

@@ -23,10 +23,12 @@ struct mlf_codes {
 
 MLF_INLINE struct mlf_codes mlf_codes_of(const uint16_t *words) {
   const int32_t lengths = (int32_t)words[1] - (int32_t)words[0] + 1;
-  struct mlf_codes codes = {0};
+  struct mlf_codes codes;
   codes.last = words + 2;
   codes.index = codes.last + lengths;
   codes.next = codes.index + lengths;
+  codes.window = 0;
+  codes.held = 0;
   codes.shortest = words[0];
   return codes;
 }
