@@ -175,7 +175,7 @@ def test_archives_that_are_none_are_refused(made: tuple[Path, Path], tmp_path: P
     with tarfile.open(tmp_path / "link.tar", "w") as tar:
         tar.addfile(link)
     for name, said in (
-        ("no", "cannot be read"), ("out", "no plain file"), ("link", "no plain file"),
+        ("no", "cannot be read"), ("out", "not a plain file"), ("link", "not a plain file"),
         ("missing", "FileNotFoundError"),
     ):  # fmt: skip
         with pytest.raises(MicroError, match=said):
