@@ -20,27 +20,46 @@ def _is_float(v: View) -> bool:
     return packable(v) and v.x(0).dtype.name == "float32"
 
 
-def _tall(v: View) -> Kernel | None:
-    """Four pixels x at most four channels, or one x at most sixteen; the order of sums stays."""
+def _tall(v: View, shared: bool) -> Kernel | None:
+    """Four pixels x at most four channels, or one x at most sixteen; the order of sums stays. All
+    that are to share a function have the same tile, and fewer channels are padded for it."""
     c = contraction(v) if _is_float(v) else None
     if c is None or c.depthwise:
         return None
     rows, columns = (4, 4) if c.pixels >= 4 else (1, 16)
-    return blocked(v, rows, even_columns(c.oc, columns))
+    return blocked(v, rows, columns if shared else even_columns(c.oc, columns))
 
 
-@kernel(*FLOATS, needs="fpu", unless="fused", replaces_portable=True)
-def tall(v: View) -> Kernel | None:
-    made = _tall(v)
+def _plain(v: View, shared: bool) -> Kernel | None:
+    made = _tall(v, shared)
     return made and replace(made, name="fpu.tall", cost=made.cost * 0.9)
 
 
-@kernel(*FLOATS, needs="fused", replaces_portable=True)
-def fused(v: View) -> Kernel | None:
+def _contracted(v: View, shared: bool) -> Kernel | None:
     """The same loops with fmaf."""
     if not _is_float(v):
         return None
-    made = depthwise(v) or _tall(v) or any_rank(v)
+    made = depthwise(v) or _tall(v, shared) or any_rank(v)
     return replace(
         made, name=f"fused.{made.name}", params={**made.params, "fused": True}, cost=made.cost * 0.7
     )
+
+
+@kernel(*FLOATS, needs="fpu", unless="fused size", replaces_portable=True)
+def tall(v: View) -> Kernel | None:
+    return _plain(v, shared=False)
+
+
+@kernel(*FLOATS, needs="fpu size", unless="fused", replaces_portable=True)
+def tall_shared(v: View) -> Kernel | None:
+    return _plain(v, shared=True)
+
+
+@kernel(*FLOATS, needs="fused", unless="size", replaces_portable=True)
+def fused(v: View) -> Kernel | None:
+    return _contracted(v, shared=False)
+
+
+@kernel(*FLOATS, needs="fused size", replaces_portable=True)
+def fused_shared(v: View) -> Kernel | None:
+    return _contracted(v, shared=True)
