@@ -115,7 +115,7 @@ def _ops(request: Mapping[str, Any]) -> Forms:
 def _compare(request: Mapping[str, Any]) -> Forms:
     vectors = request["vectors"]
     arrays = load_vectors(Path(vectors)) if vectors else None
-    given = compare.samples_from(arrays, compare.USUAL_SAMPLES, str(vectors))
+    given = compare.Samples(arrays, compare.USUAL_SAMPLES, str(vectors))
     found = _against(request, given) if request["against"] else _on_board(request, given)
     return {"txt": compare.text(found) + "\n", "json": _json(**compare.to_json(found))}
 
