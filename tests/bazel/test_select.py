@@ -85,7 +85,7 @@ SAMPLES = {
     "stamp": "0", "target": '"host"', "tuning": "None", "library": '"x"', "interpreter": "None",
     "launcher": '"@mlftool//rules/private/tools:launch.py"', "python": "None", "patches": '"off"',
     "ram_budget": '"24KiB"', "packages": '"@mlf_python//:site/numpy/__init__.py"',
-    "inputs": VECTORS,
+    "weights_budget": '"64KiB"', "inputs": VECTORS,
 }  # fmt: skip
 # What macros take from every rule's attributes.
 COMMON = {
