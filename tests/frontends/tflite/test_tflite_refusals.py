@@ -38,11 +38,11 @@ def test_all_reasons_at_once() -> None:
     problems = refused(model(Sub(tensors, ops, (0, 1), (3,)))).problems
     assert [p.path for p in problems] == ["operator 0 POW 'made'"]
     tensors = [T(f"t{k}", (4,), "float32") for k in range(4)]
-    ops = [Op(kind, (0,), (k + 1,)) for k, kind in enumerate(("POW", "GELU", "MyOperator"))]
+    ops = [Op(kind, (0,), (k + 1,)) for k, kind in enumerate(("POW", "BUCKETIZE", "MyOperator"))]
     problems = refused(model(Sub(tensors, ops, (0,), (1, 2, 3)))).problems
     assert [p.path for p in problems] == [
         "operator 0 POW 't1'",
-        "operator 1 GELU 't2'",
+        "operator 1 BUCKETIZE 't2'",
         "operator 2 MyOperator 't3'",
     ]
 
