@@ -86,8 +86,8 @@ MLF_INLINE void mlf_dot_2x2_s4(const uint32_t **w, const int16_t **x0, const int
 
 /* Weights of four bits, four of a channel and four of the next: each halfword has, from its upper
  * bits, a weight of the first pair of products and of the second of the first channel, then of the
- * second channel. What a mask leaves at the top of halfwords is 2^12 times a weight of each: no sign
- * is to be extended, and the sums are 2^12 times as large. */
+ * second channel. What a mask leaves at the top of halfwords is 2^12 times a weight of each: no
+ * sign is to be extended, and the sums are 2^12 times as large. */
 #define MLF_S4_MASK 0xf000f000u
 
 /* Adds 2^12 times the products of a word of them to `first` and `second`. */
@@ -109,17 +109,17 @@ MLF_INLINE void mlf_dot_1x2_top_s4_(uint32_t w, uint32_t xa, uint32_t xb, int32_
             "ldr %[u], [%[w]], #4\n\t" \
             "ldrd %[xa], %[xb], [%[x0]], #8\n\t" \
             "ldr %[xc], [%[x1]], #4\n\t" \
-            "and %[t], %[u], %[mask]\n\t" MLF_SMLAD_(first0, xa, t) MLF_SMLAD_(first1, xc, t) \
-            "and %[t], %[mask], %[u], lsl #8\n\t" MLF_SMLAD_(second0, xa, t) \
-            MLF_SMLAD_(second1, xc, t) \
-            "ldr %[xc], [%[x1]], #4\n\t" \
-            "and %[t], %[mask], %[u], lsl #4\n\t" MLF_SMLAD_(first0, xb, t) \
-            MLF_SMLAD_(first1, xc, t) \
-            "and %[t], %[mask], %[u], lsl #12\n\t" MLF_SMLAD_(second0, xb, t) \
-            MLF_SMLAD_(second1, xc, t) \
-            "ldr %[t], %[end]\n\t" \
-            "cmp %[x0], %[t]\n\t" \
-            "bne 1b" \
+            "and %[t], %[u], %[mask]\n\t" MLF_SMLAD_(first0, xa, t) MLF_SMLAD_( \
+                first1, xc, t) "and %[t], %[mask], %[u], lsl #8\n\t" MLF_SMLAD_(second0, xa, t) \
+                MLF_SMLAD_( \
+                    second1, xc, \
+                    t) "ldr %[xc], [%[x1]], #4\n\t" \
+                       "and %[t], %[mask], %[u], lsl #4\n\t" MLF_SMLAD_(first0, xb, t) MLF_SMLAD_( \
+                           first1, xc, \
+                           t) "and %[t], %[mask], %[u], lsl #12\n\t" MLF_SMLAD_(second0, xb, t) \
+                           MLF_SMLAD_(second1, xc, t) "ldr %[t], %[end]\n\t" \
+                                                      "cmp %[x0], %[t]\n\t" \
+                                                      "bne 1b" \
             : [w] "+r"(weights), [x0] "+r"(p0), [x1] "+r"(p1), [first0] "+r"(s00), \
               [second0] "+r"(s01), [first1] "+r"(s10), [second1] "+r"(s11), [u] "=&r"(u_), \
               [t] "=&r"(t_), [xa] "=&r"(xa_), [xb] "=&r"(xb_), [xc] "=&r"(xc_) \
@@ -136,14 +136,18 @@ MLF_INLINE void mlf_dot_1x2_top_s4_(uint32_t w, uint32_t xa, uint32_t xb, int32_
   }
 #endif
 
-/* The same for one pixel and four channels: nineteen instructions, twenty if its bytes are yet to be
- * widened. */
+/* The same for one pixel and four channels: nineteen instructions, twenty if its bytes are yet to
+ * be widened. */
 #if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
 #define MLF_SUMS_S4_(first, second, word) \
-  "and %[t], %[" #word "], %[mask]\n\t" MLF_SMLAD_(first, xa, t) \
-  "and %[t], %[mask], %[" #word "], lsl #8\n\t" MLF_SMLAD_(second, xa, t) \
-  "and %[t], %[mask], %[" #word "], lsl #4\n\t" MLF_SMLAD_(first, xb, t) \
-  "and %[t], %[mask], %[" #word "], lsl #12\n\t" MLF_SMLAD_(second, xb, t)
+  "and %[t], %[" #word "], %[mask]\n\t" MLF_SMLAD_( \
+      first, xa, t) "and %[t], %[mask], %[" #word \
+                    "], lsl #8\n\t" MLF_SMLAD_( \
+                        second, xa, t) "and %[t], %[mask], %[" #word \
+                                       "], lsl #4\n\t" MLF_SMLAD_( \
+                                           first, xb, t) "and %[t], %[mask], %[" #word \
+                                                         "], lsl #12\n\t" MLF_SMLAD_(second, xb, \
+                                                                                     t)
 #define MLF_INPUT_S4 "ldrd %[xa], %[xb], [%[x]], #8\n\tldrd %[u], %[v], [%[w]], #8\n\t"
 #define MLF_INPUT_S4_BYTES \
   "ldr %[xa], [%[x]], #4\n\tldrd %[u], %[v], [%[w]], #8\n\t" \
@@ -151,8 +155,8 @@ MLF_INLINE void mlf_dot_1x2_top_s4_(uint32_t w, uint32_t xa, uint32_t xb, int32_
 #define MLF_DOTS_1X4_S4(input, weights, from, stop, s0, s1, s2, s3) \
   do { \
     uint32_t u_, v_, t_, xa_, xb_; \
-    __asm__("1:\n\t" input MLF_SUMS_S4_(sum0, sum1, u) MLF_SUMS_S4_(sum2, sum3, v) \
-            "cmp %[x], %[end]\n\tbne 1b" \
+    __asm__("1:\n\t" input MLF_SUMS_S4_(sum0, sum1, u) \
+                MLF_SUMS_S4_(sum2, sum3, v) "cmp %[x], %[end]\n\tbne 1b" \
             : [w] "+r"(weights), [x] "+r"(from), [sum0] "+r"(s0), [sum1] "+r"(s1), \
               [sum2] "+r"(s2), [sum3] "+r"(s3), [u] "=&r"(u_), [v] "=&r"(v_), [t] "=&r"(t_), \
               [xa] "=&r"(xa_), [xb] "=&r"(xb_) \
