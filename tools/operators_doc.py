@@ -86,6 +86,8 @@ the operator's record says.
   NaN where a weight is infinite.
 * TreeEnsembleClassifier of two classes with weights of both gives one of its labels; onnxruntime
   gives 1 or 0, which are others where the labels are whole numbers.
+* A TreeEnsembleRegressor's target that no leaf gives a weight is its base value, as in the
+  standard's reference; onnxruntime gives 0 (with several targets, as XGBoost's files have them).
 
 **Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros after them, `mlf_string` of
 `mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from cases import Case, Results
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import mlftool.backend
 from mlftool.compile import ModuleSpec, compile_module
@@ -308,6 +309,23 @@ def test_scores_whose_meaning_depends_on_the_leaf_are_refused() -> None:
     made = case("mixed", "TreeEnsembleClassifier", samples(4), outputs=2, **attrs)
     with pytest.raises(MlfError, match="weigh the first of two classes alone; supported: neither"):
         mlftool.backend.prepare(made.model)
+
+
+def test_a_target_without_a_weight_is_its_base_value() -> None:
+    """As in the standard's reference; onnxruntime gives 0 (docs/operators.md)."""
+    attrs = {
+        **{"nodes_treeids": [0] * 3, "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0] * 3},
+        **{"nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_values": [0.5, 0.0, 0.0]},
+        **{"nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0], "n_targets": 2},
+        **{"target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 1]},
+        **{"target_weights": [1.0, 2.0], "base_values": [0.5, 0.25]},
+    }
+    x = np.array([[0.0], [1.0]], np.float32)
+    made = case("base", "TreeEnsembleRegressor", x, **attrs)
+    (got,) = mlftool.backend.run_model(made.model, [x])
+    (want,) = ReferenceEvaluator(made.model).run(None, {"x0": x})
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(got, [[1.5, 0.25], [0.5, 2.25]])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
