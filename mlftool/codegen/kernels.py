@@ -5,7 +5,6 @@ Every executor starts here, so that all of them run the same C and give the same
 
 from __future__ import annotations
 
-import hashlib
 import re
 import textwrap
 from collections.abc import Callable, Mapping
@@ -26,7 +25,7 @@ from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Kernel, Operand
 from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import scratch_name
-from mlftool.plan.program import Call, Program
+from mlftool.plan.program import Call, Program, content_of
 
 MOST_CODE_BYTES = 1 << 20  # of one node's function; the longest of real models has some 100 KB
 
@@ -278,7 +277,7 @@ class Writer:
         """The constant that holds an operand's array; the first to need it names it."""
         array, role = operand.array, operand.name
         assert array is not None
-        key = (operand.ctype, hashlib.sha256(array.tobytes()).digest())
+        key = content_of(operand)
         if key not in self.constants:
             words = {"w": "weights", "b": "bias", "b_inner": "bias_inner"}
             name = f"{self.path}{k}_{words.get(role, role)}"

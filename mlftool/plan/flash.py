@@ -4,7 +4,6 @@ working memory that the layer has for that time.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +17,7 @@ from mlftool.ops.base import STACK_LIMIT_BYTES, Kernel, Operand
 from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import plan_memory
 from mlftool.plan.prefix_code import Coded, coded
-from mlftool.plan.program import Call, Program
+from mlftool.plan.program import Call, Program, content_of
 from mlftool.targets.pools import Pool
 
 HEADER = "mlf/unpack.h"
@@ -131,8 +130,8 @@ def _repacked(
 def _unpacking(kernel: Kernel, array: _Stored) -> Kernel:
     """The kernel with the operands that hold `array` as scratch, which it fills first."""
     assert array.code is not None
-    key, size = _key(array.operand), array.code.count
-    packed = [o for o in kernel.operands if o.role == "const" and _key(o) == key]
+    key, size = content_of(array.operand), array.code.count
+    packed = [o for o in kernel.operands if o.role == "const" and content_of(o) == key]
     operands: list[Operand] = []
     for o in kernel.operands:
         operands += _unpacked(o, array.code) if o in packed else (o,)
@@ -162,9 +161,9 @@ def _arrays(program: Program) -> list[_Stored]:
     fixed = set()
     for k, call in enumerate(program.calls):
         for operand in _constants(call):
-            found.setdefault(_key(operand), {})[k] = operand
+            found.setdefault(content_of(operand), {})[k] = operand
             if call.parts or call.kernel.external:
-                fixed.add(_key(operand))
+                fixed.add(content_of(operand))
     return [
         _Stored(next(iter(read.values())), tuple(read), key not in fixed, program.target.big_endian)
         for key, read in found.items()
@@ -182,9 +181,3 @@ def _constants(call: Call) -> Iterator[Operand]:
 def _elements(operand: Operand) -> Array:
     assert operand.array is not None
     return stored(operand.array)
-
-
-def _key(operand: Operand) -> tuple[str, bytes]:
-    """Equal where codegen stores one array."""
-    assert operand.array is not None
-    return operand.ctype, hashlib.sha256(operand.array.tobytes()).digest()

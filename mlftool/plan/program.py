@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlftool.ir.graph import Graph, Node
-from mlftool.ops.base import Kernel
+from mlftool.ops.base import Kernel, Operand
 from mlftool.targets import Target
 from mlftool.targets.pools import Pool
 
@@ -76,3 +77,9 @@ class Program:
         while name in self.aliases:
             name = self.aliases[name]
         return name
+
+
+def content_of(operand: Operand) -> tuple[str, bytes]:
+    """Equal for constants that are stored once: the C type, and a digest of the elements."""
+    assert operand.array is not None
+    return operand.ctype, hashlib.sha256(operand.array.tobytes()).digest()
