@@ -157,7 +157,7 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     taps = np.ascontiguousarray(np.moveaxis(c.weights, 0, -1)).reshape(-1, c.oc)  # [KH*KW, C]
     if q and np.any(q.w_zero_point):
         taps = np.ascontiguousarray(centred(c, q).T).astype(np.int16)
-    unroll = taps.shape[0] <= 25
+    unroll = c.whole and taps.shape[0] <= 25
     operands = [Operand("w", of(taps).c, "const", array=taps)]
     if not q or c.padded or not unroll:
         operands.append(Operand("b", "int32_t" if q else "float", "const", array=c.bias))

@@ -87,20 +87,26 @@ class Contraction:
         return replace(self, **ones, pads=(0,) * grow + self.pads)
 
     @property
+    def axes(self) -> list[tuple[int, ...]]:
+        """Of each spatial axis: input, output, kernel, stride, dilation, padding before."""
+        sizes = (self.inputs, self.outputs, self.kernel, self.strides, self.dilations, self.pads)
+        return list(zip(*sizes, strict=True))
+
+    @property
     def padded(self) -> bool:
         """Whether some window reaches outside the input."""
-        windows = zip(self.kernel, self.strides, self.dilations, self.pads, strict=True)
-        return any(
-            p > 0 or (o - 1) * s - p + (k - 1) * d >= n
-            for n, o, (k, s, d, p) in zip(self.inputs, self.outputs, windows, strict=True)
-        )
+        return any(p > 0 or (o - 1) * s - p + (k - 1) * d >= n for n, o, k, s, d, p in self.axes)
+
+    @property
+    def whole(self) -> bool:
+        """Whether some window lies inside the input, as none does in the band at an edge."""
+        places = ((range(-p, o * s - p, s), n - (k - 1) * d) for n, o, k, s, d, p in self.axes)
+        return all(any(0 <= at < end for at in starts) for starts, end in places)
 
     @property
     def dense(self) -> bool:
         """Whether the pixels' operands lie one after the other in memory, as in a Gemm."""
-        return not self.padded and all(
-            k == 1 and s == 1 for k, s in zip(self.kernel, self.strides, strict=True)
-        )
+        return not self.padded and {*self.kernel, *self.strides} <= {1}
 
     @cached_property
     def weights(self) -> Array:
@@ -437,13 +443,14 @@ def blocks(c: Contraction) -> int:
 
 
 def geometry(c: Contraction) -> dict[str, Any]:
-    """The numbers every planar template needs, by short C-like names."""
+    """The numbers every planar template needs, by short C-like names; `whole`: whether some window
+    lies inside the input, each of its rows a run of it."""
     (ih, iw), (oh, ow), (kh, kw) = c.inputs, c.outputs, c.kernel
     (sh, sw), (dh, dw), (ph, pw) = c.strides, c.dilations, c.pads
     said = {"ih": ih, "iw": iw, "ic": c.ic, "oh": oh, "ow": ow, "oc": c.oc, "kh": kh, "kw": kw}
     said |= {"sh": sh, "sw": sw, "dh": dh, "dw": dw, "ph": ph, "pw": pw}
     said |= {"pixels": c.pixels, "depth": c.depth}
-    return {**numbers(said), "dense": c.dense, "padded": c.padded}
+    return {**numbers(said), "dense": c.dense, "padded": c.padded, "whole": c.whole and dw == 1}
 
 
 def even_columns(channels: int, most: int) -> int:

@@ -136,12 +136,8 @@ def _spelt_out(scope: Scope, d: Draft) -> None:
     if auto_pad == "VALID":
         pads = [0] * (2 * rank)
     elif auto_pad != "NOTSET" or stated:
-        totals = [
-            max(0, (n - 1) * s + e + (k - 1) * dl + 1 - o)
-            for n, s, e, k, dl, o in zip(
-                spatial, strides, extra, kernel, dilations, out, strict=True
-            )
-        ]
+        rows = zip(spatial, strides, extra, kernel, dilations, out, strict=True)
+        totals = [max(0, (n - 1) * s + e + (k - 1) * dl + 1 - o) for n, s, e, k, dl, o in rows]
         pads = halves(totals, auto_pad == "SAME_UPPER")
     d.attrs.update(kernel_shape=list(kernel), strides=strides, dilations=dilations, pads=pads)
 
