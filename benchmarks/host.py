@@ -30,7 +30,7 @@ from mlftool.runtime.runner import run_on_host
 
 TARGETS = ("host", "x86-64-v3", "x86-64-v4")
 PEERS = ("onnxruntime", "LiteRT")
-V3 = "without AVX-512"  # what is said behind a peer's name then
+V3 = "without AVX-512"  # what follows a peer's name then
 TURNS = 9  # of fifty; the fastest of all counts, so that others on the computer matter little
 Turn = Callable[[], float]  # microseconds of the fastest inference of some
 

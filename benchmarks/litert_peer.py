@@ -129,7 +129,7 @@ class Maker:
         return index
 
     def emit(self, kind: str, inputs: list[int], node: onnx.NodeProto, options: Any = None) -> None:
-        """The operator of a node and of the bias, activation and quantiser behind it."""
+        """The operator of a node and of the bias, activation and quantiser after it."""
         name, relu, quantiser = self.follow(node)
         shape = self.shapes[node.output[0]]
         stored = (*shape[:1], *shape[2:], shape[1]) if len(shape) == 4 else shape

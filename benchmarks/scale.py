@@ -172,7 +172,7 @@ class Bazel:
     def processor(self) -> float:
         """Processor seconds of the server, which is started if there is none, and its children."""
         pid = self.run("info", "server_pid")[1].split()[0]
-        # Behind the name, which may have spaces: user, system, and the same of children.
+        # After the name, which may have spaces: user, system, and the same of children.
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
 

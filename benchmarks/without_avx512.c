@@ -1,7 +1,7 @@
 /* A processor without AVX-512 and VNNI, for libraries whose CPUID instructions became UD2.
  *
  * UD2 traps; the handler asks the real CPUID, clears what x86-64-v3 does not have, and goes on
- * behind the instruction. without_avx512.py makes such libraries. Preload it: LD_PRELOAD. */
+ * after the instruction. without_avx512.py makes such libraries. Preload it: LD_PRELOAD. */
 #define _GNU_SOURCE
 #include <cpuid.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 
 For each target its shards, the processor seconds of pytest and of the programs that it started, and
 the most that a shard took of both. They hardly depend on what else the machine does. The servers of
-Bazels that tests start are nobody's children and have a column of their own: those that
+Bazels that tests start are no test's children and have a column of their own: those that
 //tests:bazel ends itself, with the actions that they ran.
 """
 

@@ -86,7 +86,7 @@ uint32_t npu_commands(void) {
   return npu.run;
 }
 
-/* What mlftool's code calls: before and behind a run, and each use. */
+/* What mlftool's code calls: before and after a run, and each use. */
 int32_t TVMDeviceNpuActivate(void *context);
 int32_t TVMDeviceNpuOpen(void *context);
 int32_t TVMDeviceNpuClose(void *context);

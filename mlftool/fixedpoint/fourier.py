@@ -91,7 +91,7 @@ def _transform(v: View, n: int, inverse: bool) -> Kernel:
 
 @op("mlf.Rfft")
 def rfft(v: View) -> Kernel:
-    """Of real rows of `length`, zeros behind x: x [..., L], order(n), and factors(n) for n half of
+    """Of real rows of `length`, zeros after x: x [..., L], order(n), and factors(n) for n half of
     `length`, to [..., length + 2], real and imaginary parts in turn."""
     return _transform(v, v.x(1).elements, inverse=False)
 

@@ -65,7 +65,7 @@ def energy(v: View) -> Kernel:
 
 @op("mlf.FilterBank")
 def filter_bank(v: View) -> Kernel:
-    """Sums of uint32 with weights: input 0, weights and the shares that go to the channel behind,
+    """Sums of uint32 with weights: input 0, weights and the shares that go to the next channel,
     and for each channel, and one before them, the first input, the first weight and the width."""
     return _plain(v, "filter_bank", {"channels": v.y.elements}, 2 * v.x(1).elements)
 
@@ -86,7 +86,7 @@ def pcan(v: View) -> Kernel:
 @op("mlf.OverlapAdd")
 def overlap_add(v: View) -> Kernel:
     """Frames [..., F, N] that overlap but for `step` elements are added up. Input 1 and output 1
-    [..., N] are what the frames behind add to."""
+    [..., N] are what the next frames add to."""
     *_, frames, size = v.x(0).shape
     params = {
         "rows": math.prod(v.x(0).shape[:-2]),
@@ -100,7 +100,7 @@ def overlap_add(v: View) -> Kernel:
 
 @op("mlf.Stack")
 def stack(v: View) -> Kernel:
-    """The last frames behind one another. Inputs are a frame [C], the samples that wait [N], the
+    """The last frames, one after another. Inputs are a frame [C], the samples that wait [N], the
     output before [N] and how many samples wait, -1 before the first frame; outputs are [N], whether
     it is a new one, and the next of the three."""
     params = {

@@ -1,4 +1,4 @@
-"""What an instruction costs on a core, in cycles, behind the one before it.
+"""What an instruction costs on a core, in cycles, after the one before it.
 
 Memory answers at once; `Flash` says what slower program memory adds. `Core.source` says whose table
 it is, and `Core.checked` what it was compared with. No board was measured. Of Cortex-M7, M33 and
@@ -27,7 +27,7 @@ Price = Callable[[Executed, Executed | None], float]
 
 @dataclass(frozen=True)
 class Core:
-    """`price` of an instruction behind the one before it, a branch with a condition as if it were
+    """`price` of an instruction after the one before it, a branch with a condition as if it were
     not taken; `taken` is added if it is."""
 
     price: Price
@@ -39,7 +39,7 @@ class Core:
 @dataclass(frozen=True)
 class Flash:
     """Program memory that gives `line_bytes` every `wait_states` + 1 cycles, without a cache. What
-    it adds to loads of constants is not known, since nobody sees their addresses."""
+    it adds to loads of constants is not known, since their addresses are not traced."""
 
     wait_states: int = 0
     line_bytes: int = 16

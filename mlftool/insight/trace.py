@@ -38,7 +38,7 @@ ALL_AT_ONCE = 256 << 10  # bytes of further outputs that any board has room for
 class Result:
     """What a layer gives: tensor `name`, which stands for the float tensor `meant` if it is
     quantised and for itself if not. `node` is the layer's; `cut` is the result of an activation
-    that cuts this one off, if that is all that reads it. `kind`, which counts operators behind the
+    that cuts this one off, if that is all that reads it. `kind`, which counts operators after the
     layer's own, and `shape` tell layers apart where names do not."""
 
     name: str
@@ -222,7 +222,7 @@ def _result(
 
 def _core(layer: Node, made: Mapping[str, Node], graph: Graph) -> tuple[Node, int]:
     """The sum of products that activations and a bias belong to, and how many operators but
-    activations are behind it; else the node itself."""
+    activations follow it; else the node itself."""
     node, behind = layer, 0
     while contracts(node) is None and is_a(node, Trait.ELEMENTWISE):
         read = [made[i] for i in node.inputs if i in made]

@@ -305,7 +305,7 @@ def choose(v: View) -> Kernel:
     """Tensor number *x0 of x1, x2 ... in the corner of a box that has room for each, and its extent
     along each of `axes`. A number beyond them is moved to the nearest end.
 
-    Behind the tensors come extents of theirs that are known at run time: `extents` has for each
+    After the tensors come extents of theirs that are known at run time: `extents` has for each
     tensor and axis a number, or -1 for the next of them.
     """
     count, box = v.attr("count"), v.y.shape

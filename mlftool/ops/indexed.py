@@ -1,7 +1,7 @@
 """Operators that move elements to where further tensors say: the family of ops/movement.py, with
 statements that find an element's place.
 
-Indexes may be negative, counting from the end. One that leaves its axis is a mistake of whoever
+Indexes may be negative, counting from the end. One that leaves its axis is a mistake of what
 computed it: it is moved to the nearest end (crt/include/mlf/index.h), so no memory but the tensor's
 own is read or written. A model with a constant one is refused.
 """

@@ -117,14 +117,14 @@ def _product(s: Shaping, extents: Sequence[Extent]) -> Extent:
 
 
 def _is_view(s: Shaping, bounds: Sequence[int], asked: Sequence[Element]) -> bool:
-    """Whether the elements of the two boxes lie at the same places: behind axes that both have,
+    """Whether the elements of the two boxes lie at the same places: after axes that both have,
     only the first extent is not static."""
     x, own = s.type(0).shape, _own(s)
     same = 0
     while same < min(len(x), len(bounds)) and asked[same] == own[same] and x[same] == bounds[same]:
         same += 1
-    behind = (*own[same + 1 :], *asked[same + 1 :])
-    return math.prod(x[same:]) == math.prod(bounds[same:]) and all(e.exact for e in behind)
+    after = (*own[same + 1 :], *asked[same + 1 :])
+    return math.prod(x[same:]) == math.prod(bounds[same:]) and all(e.exact for e in after)
 
 
 def _place(s: Shaping, flat: str, true: Sequence[Extent]) -> str:

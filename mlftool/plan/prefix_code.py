@@ -100,7 +100,7 @@ def _table(lengths: Array, codes: Array) -> tuple[Array, Array]:
 
 
 def _stream(codes: Array, lengths: Array) -> Array:
-    """The codes one behind the other in words, with those that the decoder reads ahead."""
+    """The codes one after the other in words, with those that the decoder reads ahead."""
     shifts = np.arange(LONGEST - 1, -1, -1)
     parts = []
     for at in range(0, codes.size, 1 << 16):

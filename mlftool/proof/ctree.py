@@ -1,6 +1,6 @@
 """The C of kernels as a tree: a parser of the part of C that templates and helpers are written in.
 
-What it does not know is a ValueError, so whoever reads a function knows all of it or nothing.
+What it does not know is a ValueError, so the reader of a function knows all of it or nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is quantised in a prepared model: its layers, and the tensors that share a scale.
 
 A tensor is stored in integers if a layer or an operator with an integer form reads it. What only
-moves elements keeps the scale of what it moves; what an activation cuts off is stored behind it.
+moves elements keeps the scale of what it moves; what an activation cuts off is stored after it.
 """
 
 from __future__ import annotations

@@ -303,7 +303,7 @@ def _add_biases(model: ModelProto) -> None:
 
 
 def _tidy(model: ModelProto) -> None:
-    """One name for each node, no weights that nobody reads, only operator sets that are used; what
+    """One name for each node, no weights without a reader, only operator sets that are used; what
     several layers share, each gets for itself."""
     graph = model.graph
     taken: Counter[str] = Counter()

@@ -69,7 +69,7 @@ def _run(interface: Interface) -> str:
     m = interface.module.lower()  # as TVM names the header and all in it
     kinds = (("input", interface.inputs), ("output", interface.outputs))
     pools = _pools(m, interface)
-    # Devices are given null, which they have to take: nobody here knows more of them.
+    # Devices are given null, which they have to take: nothing more is known of them here.
     devices = f"static struct tvmgen_{m}_devices devices;\n"
     pools += [devices] if interface.devices else []
     besides = ["&pools"] * bool(interface.pools) + ["&devices"] * bool(interface.devices)

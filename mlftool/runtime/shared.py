@@ -60,7 +60,7 @@ def shared_files(interface: Interface, record: ModuleRecord) -> Shared:
     check_host(interface)
     name = interface.module
     exports = [library_symbol(name), interface_symbol(name), *_own(interface, record)]
-    # Whoever runs a library goes on from the run before: the module's own state.
+    # A run of a library goes on from the run before: the module's own state.
     run = run_module(replace(interface, state_bytes=0), record)
     parts = [_HEAD.format(module=name), *_buffers(interface), run]
     parts += [_description(interface), _structure(interface)]

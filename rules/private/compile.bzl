@@ -161,7 +161,7 @@ def source_names(module, executor, target, packed, backends):
     if target.split(" ")[0] == "llvm":
         ends = [end for end in ends if not end.startswith("lib")]
 
-    # Those of backends are behind the module's own.
+    # Those of backends come after the module's own.
     first = len([end for end in ends if end.startswith("lib")])
     return ["%s_%s.c" % (module, end) for end in ends + ["lib%d" % (first + k) for k in range(backends)]]
 

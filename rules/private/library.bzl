@@ -35,7 +35,7 @@ def _mark(ctx, modules, symbol):
     return file
 
 def _may_call_runtime(archive):
-    """Whether some module of an archive may call the C runtime; of one from elsewhere nobody knows."""
+    """Whether some module of an archive may call the C runtime; that of one from elsewhere is unknown."""
     return MlfSpecsInfo not in archive or any([
         spec.executor != "aot" or spec.target.split(" ")[0] == "llvm" or
         spec.options.get("interface_api") == "packed" or

@@ -121,7 +121,7 @@ static inline void mlf_copy_s16_triples(const int16_t *from, int16_t *to, int32_
 #endif
 
 /* mlf_requantize_wide with the bits of a scale that is a normal number. VCVTR rounds to even, as
- * the processor does when nobody told it otherwise, and saturates, so nothing need be limited
+ * the processor does unless it is told otherwise, and saturates, so nothing need be limited
  * before. */
 static inline int32_t mlf_requantize_bits(int32_t acc, int32_t bits, int32_t zero_point,
                                           int32_t low, int32_t high) {

@@ -13,7 +13,7 @@ extern "C" {
 
 #define MLF_TAPS 24 /* bytes of a channel's window among zeros */
 
-/* The windows of four channels, in [row][column] at w, as [column][row of four] behind five zeros:
+/* The windows of four channels, in [row][column] at w, as [column][row of four] after five zeros:
  * what is read from a byte or four before is the window of the next row or column. */
 static inline void mlf_patch_taps(int8_t *taps, const int8_t *w, int32_t rows, int32_t columns) {
   memset(taps, 0, 4 * MLF_TAPS);

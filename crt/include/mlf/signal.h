@@ -78,7 +78,7 @@ static inline int16_t mlf_gain_of_u32(uint32_t x, const int16_t *table) {
   return (int16_t)(((int32_t)sum >> 15) + table[0]);
 }
 
-/* x of 12 bits behind the point to 6: x^2 / 4 below 2, x - 1 from there on. */
+/* x with 12 fraction bits to 6 fraction bits: x^2 / 4 below 2, x - 1 from there on. */
 static inline uint32_t mlf_shrink_of_u32(uint32_t x) {
   return x < 8192u ? (x * x) >> 20 : (x >> 6) - 64u;
 }

@@ -34,7 +34,7 @@ void TVMLogf(const char *fmt, ...) {
   platform_complain(fmt);
 }
 
-/* `text` and a number behind it, without printf. */
+/* `text` and a number after it, without printf. */
 static char *append(char *at, const char *text, size_t number) {
   char digits[24];
   size_t count = 0;

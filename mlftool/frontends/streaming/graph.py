@@ -98,7 +98,7 @@ class Stream:
 
 
 def with_history(s: Stream, name: str, length: int, fill: float, padded: bool) -> str:
-    """The tensor behind its `length` elements before; where nothing was yet there is `fill`. With
+    """The tensor after its `length` elements before; where nothing was yet there is `fill`. With
     `padded` what a delay brings first is `fill`, too: it stands before the beginning."""
     track = s.tracks[name]
     assert track.axis is not None

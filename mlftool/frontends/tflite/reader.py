@@ -78,7 +78,7 @@ def schema() -> Any:
 
 
 def read(data: bytes, file: str) -> Model:
-    """The model. Raises MlfError for bytes that are none."""
+    """The model. Raises MlfError for other bytes."""
     tables = schema()
     try:
         return _Reader(data, tables).model()

@@ -244,7 +244,7 @@ def _last(s: Site, whole: str, out: str) -> None:
 
 
 def _filled(s: Site, frames: str, missing: int) -> str:
-    """The frames behind the `missing` first ones of all calls; others are zeros. Output 1 says
+    """The frames after the `missing` first ones of all calls; others are zeros. Output 1 says
     whether all are."""
     type_, one = s.draft.types[frames], TensorType(dtype.int32, (1,))
     count = type_.shape[1]

@@ -93,7 +93,7 @@ def _strip(c: Contraction, threes: int) -> tuple[int, Operand] | None:
 
 
 def _ring(c: Contraction, pixels: int) -> Operand:
-    """What widened rows of so many output pixels need. The pointer of the last of them ends behind
+    """What widened rows of so many output pixels need. The pointer of the last of them ends after
     the rows by as many words as pixels are before it."""
     rows = c.kernel[0] * c.ic * (pixels + c.kernel[1] - 1) * 2
     return Operand("ring", "uint32_t", "scratch", bytes=rows + 4 * pixels)

@@ -83,7 +83,7 @@ def table(rows: list[tuple[str, str, Report]]) -> Table:
 
 
 def written(rows: list[tuple[str, str, Report]]) -> str:
-    """The table as a file has it: no colours, and no blanks that nobody sees."""
+    """The table as a file has it: no colours, and no trailing blanks."""
     console = Console(file=io.StringIO(), highlight=False, width=100, color_system=None)
     with console.capture() as taken:
         console.print(table(rows))

@@ -18,7 +18,7 @@ static volatile uint8_t is_in_frame;  /* the line is in use */
 static volatile uint8_t is_in_queue;  /* a line is being put into the queue */
 static volatile unsigned lost;        /* lines that found no room */
 static volatile size_t first, behind; /* the queue's bytes, from the oldest to the next free one */
-static uint8_t queue[kQueue];         /* lines, each behind its length */
+static uint8_t queue[kQueue];         /* lines, each after its length */
 
 static size_t next(size_t at) {
   return at + 1 == kQueue ? 0 : at + 1;
