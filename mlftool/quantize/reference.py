@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from onnx import (
+    GraphProto,
     ModelProto,
     NodeProto,
     TensorProto,
@@ -84,25 +85,35 @@ def saturates() -> bool:
 
 
 def _exact(data: bytes) -> bytes:
-    """The model with uint8 weights wherever activations are uint8, the bodies of its functions in
-    place of their calls."""
+    """The model with uint8 weights wherever activations are uint8, in subgraphs, too; the bodies of
+    its functions in place of their calls."""
     model = ModelProto.FromString(data)
     try:
         # The inliner leaves out the defaults of attributes.
         if model.functions and not any(f.attribute_proto for f in model.functions):
             model = inliner.inline_local_functions(model)
-        graph = shape_inference.infer_shapes(model).graph
+        inferred = shape_inference.infer_shapes(model).graph
     except Exception:  # onnxruntime says what is wrong with it
         return data
-    typed = (*graph.input, *graph.value_info, *graph.output)
-    types = {i.name: i.type.tensor_type.elem_type for i in typed}
-    types |= {i.name: i.data_type for i in graph.initializer}
-    made = _Raised(types, {n.output[0]: n for n in model.graph.node if n.output})
-    for node in model.graph.node:
-        made.add(node)
-    del model.graph.node[:]
-    model.graph.node.extend(made.nodes)
+    _raise_weights(model.graph, inferred, _Raised({}, {}))
     return bytes(model.SerializeToString())
+
+
+def _raise_weights(graph: GraphProto, inferred: GraphProto, outer: _Raised) -> None:
+    """In the graph and its subgraphs. `inferred` is the same graph with types; `outer` is what
+    subgraphs see of the graph that they are in."""
+    typed = (*inferred.input, *inferred.value_info, *inferred.output)
+    types = {**outer.types, **{i.name: i.type.tensor_type.elem_type for i in typed}}
+    types |= {i.name: i.data_type for i in inferred.initializer}
+    producers = {n.output[0]: n for n in graph.node if n.output}
+    made = _Raised(types, {**outer.producers, **producers})
+    for node, again in zip(graph.node, inferred.node, strict=True):
+        for attribute, same in zip(node.attribute, again.attribute, strict=True):
+            if attribute.HasField("g"):
+                _raise_weights(attribute.g, same.g, made)
+        made.add(node)
+    del graph.node[:]
+    graph.node.extend(made.nodes)
 
 
 @dataclass

@@ -141,3 +141,29 @@ def test_sums_in_functions_do_not_saturate() -> None:
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=[function])
     (made,) = session_of(model, lambda options: None).run(None, {"x": x})
     assert (made == SUM).all()
+
+
+def test_sums_in_subgraphs_do_not_saturate() -> None:
+    """What they multiply by is in the graph around them or in their own."""
+    kinds = {"x": onnx.TensorProto.UINT8, "choice": onnx.TensorProto.BOOL}
+    sums = [of("MatMulInteger", "x", "w", "xz", "wz", output="integers")]
+    scaled = [*sums, of("Cast", "integers"), of("DequantizeLinear", "w", "one", output="floats")]
+    scaled[1].attribute.append(helper.make_attribute("to", onnx.TensorProto.FLOAT))
+    products = [of("DequantizeLinear", "x", "one", "xz", output="a"), of("MatMul", "a", "floats")]
+    stored = {"w": np.full((DEPTH, 4), 127, np.int8), **CONSTANTS}
+    result = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (2, 4))]
+    branch = helper.make_graph(scaled[:2], "integers", [], result)
+    other = helper.make_graph(products, "floats", [], result)
+    choose = helper.make_node("If", ["choice"], ["y"], then_branch=branch, else_branch=other)
+    inputs = [
+        helper.make_tensor_value_info(name, kind, (2, DEPTH) if name == "x" else ())
+        for name, kind in kinds.items()
+    ]
+    initialisers = [numpy_helper.from_array(np.asarray(v), k) for k, v in stored.items()]
+    graph = helper.make_graph([scaled[2], choose], "g", inputs, result, initialisers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = session_of(model, lambda options: None)
+    for choice in (True, False):
+        x = np.full((2, DEPTH), 255, np.uint8)
+        (made,) = session.run(None, {"x": x, "choice": np.asarray(choice)})
+        assert (made == SUM).all(), choice
