@@ -43,9 +43,10 @@ def quantised_conv(
     row: Any = np.int8,
     every: int = 1,
     oc: int = 4,
+    ic: int = 4,
 ) -> onnx.ModelProto:
     net = Net()
-    ic, scales = 4, np.resize([0.01, 0.02, 0.03, 0.04], oc)
+    scales = np.resize([0.01, 0.02, 0.03, 0.04], oc)
     x = net.dq(net.input("image", row, (1, ic, 6, 5)), 0.05, row(-3))
     w = thinned(lowered(weights(oc, ic // group, size, size), least), every)
     w = net.dq(net.const(w, np.int8), scales, np.zeros(oc, np.int8), 0)
@@ -92,9 +93,9 @@ def max_pool() -> onnx.ModelProto:
     return net.model(net.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]))
 
 
-def softmax() -> onnx.ModelProto:
+def softmax(lines: int = 1, scale: float = 0.1) -> onnx.ModelProto:
     net = Net()
-    x = net.dq(net.input("x", np.int8, (1, 7)), 0.1, np.int8(2))
+    x = net.dq(net.input("x", np.int8, (lines, 7)), scale, np.int8(2))
     return net.model(net.q(net.node("Softmax", x), 1 / 256, np.int8(-128)))
 
 
@@ -147,6 +148,8 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "helium_wide": ("cortex-m55", lambda: quantised_conv(1, row=np.int16)),
     "integers_wide": (PORTABLE, lambda: quantised_conv(1, row=np.int16)),
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
+    "helium_strips": ("cortex-m55", lambda: quantised_conv(1, oc=2, ic=32)),
+    "helium_softmax": ("cortex-m55", lambda: softmax(9, 4.0)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4, stride=2)),
     "helium_patches": ("cortex-m55", lambda: quantised_conv(4)),
     "helium_row": ("cortex-m55", lambda: gemm_s8(ic=64, oc=16)),

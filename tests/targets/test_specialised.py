@@ -9,6 +9,7 @@ import pytest
 from batch import Job, compile_model, run_jobs
 from builders import random_feeds
 from families import FAMILIES
+from helium_cases import shares, sixteens
 from kernel_cases import (
     biases,
     chains,
@@ -44,7 +45,7 @@ BOARD_TARGETS = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc",
 SPECIALISED = (*BOARD_TARGETS[:-1], "host")  # the last one has the kernels of the one before
 OPERATORS = (
     *("QLinearConv", "com.microsoft.QGemm", "QLinearMatMul"),
-    *("com.microsoft.QLinearAveragePool", "mlf.Table"),
+    *("com.microsoft.QLinearAveragePool", "mlf.Table", "mlf.QLinearSoftmax"),
 )
 FEATURES = {target: TARGETS[target].features for target in SPECIALISED}
 # What bids on these models and never wins, since another kernel of the core is better each time.
@@ -71,6 +72,8 @@ MODELS = {
     "means": means(11),
     "products": products(8),
     "wide": wide_layers(12, 24),
+    "sixteens": sixteens(17),
+    "shares": shares(18),
     "sparse": sparse_layers(14, 18),
     "small": long_dense(15),
     # Weights that two channels in a halfword cannot hold.

@@ -44,20 +44,22 @@ class Shape:
     """Which outputs eight accumulators belong to. `channel` is the C name of the first channel."""
 
     # "octet": eight channels; "pair": four channels of two pixels; "one": of one pixel; "patch":
-    # eight pixels of a channel.
+    # eight pixels of a channel; "strip": two channels of four pixels.
     kind: str
     channel: str
     count: str  # C text: how many channels there are, at most `width`
 
     @property
     def width(self) -> int:
-        return 8 if self.kind == "octet" else 4
+        return {"octet": 8, "strip": 2}.get(self.kind, 4)
 
     def halves(self, array: str, kind: str = "quad") -> str:
         """C text of per-channel values of the even and of the odd half; a patch's are hoisted."""
         if self.kind == "patch":
             return f"{array}c, {array}c"
         read = "quad_bytes" if kind == "bytes" else f"{kind}_at"
+        if self.kind == "strip":
+            read = "twins_at" if kind == "quad" else f"twins_{kind}"
         further = " + 4" if self.kind == "octet" else ""
         return ", ".join(f"mlf_{read}({array} + {self.channel}{by})" for by in ("", further))
 
@@ -65,8 +67,8 @@ class Shape:
         """Channel values in the order of lanes, zeros added."""
         if self.kind == "patch":
             return values
-        if self.width == 4:
-            return pad_rows(values, 4)
+        if self.width < 8:
+            return pad_rows(values, self.width)
         padded = pad_rows(values, 8).reshape(-1, 4, 2).transpose(0, 2, 1)
         return np.ascontiguousarray(padded).reshape(-1)
 
@@ -211,6 +213,8 @@ def _sum(r: Residual, out: str, oc: int, shape: Shape) -> tuple[str, ...]:
     at = f"{r.other.name} + p * {oc} + {shape.channel}"
     if shape.kind == "octet":
         loaded = f"mlf_octet_load8({at}, {shape.count})"
+    elif shape.kind == "strip":
+        loaded = f"mlf_strip_load({at}, places, {shape.count})"
     else:
         second = "q" if shape.kind == "pair" else "p"
         other = f"{r.other.name} + {second} * {oc} + {shape.channel}"

@@ -148,7 +148,8 @@ def walk(
     # A long dense layer reads its input as it is, rather than take the arena for a copy.
     direct = rows == 1 and c.dense and column == c.depth and not columns.local
     backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
-    overlap = {} if direct else overlaps(c, others, distances(c, rows, backwards))
+    starts = np.arange(rows, c.pixels, rows)
+    overlap = {} if direct else overlaps(c, others, distances(c, starts, backwards))
     return Walk(rows, backwards, backwards and c.pixels > rows, direct, columns, overlap)
 
 
@@ -230,13 +231,12 @@ def scale_of(q: Quantisation, multiple: int = 1) -> Array:
     return q.factor if q.factor.size == 1 else pad_rows(q.factor, multiple)
 
 
-def distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:
-    """The distances in bytes from the output to the input at which no block of `rows` pixels, which
-    is read whole and then written, destroys what a later one reads. Outputs may be wider than
-    inputs, as floats are."""
+def distances(c: Contraction, starts: Array, backwards: bool) -> tuple[int, int]:
+    """The distances in bytes from the output to the input at which no block of pixels, which is
+    read whole and then written, destroys what a later one reads. The blocks but the first start at
+    pixels `starts`. Outputs may be wider than inputs, as floats are."""
     at, written, far = _places(c, last=backwards)
     taken = c.ic * c.v.x(0).dtype.bytes
-    starts = np.arange(rows, c.pixels, rows)
     if backwards:
         read = np.maximum.accumulate((at + 1) * taken)[starts - 1]
         return -far, int((starts * written - read).min(initial=far))
