@@ -356,6 +356,12 @@ static inline mlf_halves mlf_halves_saturate(mlf_halves v) {
   return v;
 }
 
+/* The same where all of the halves is read. */
+static inline mlf_halves mlf_halves_limited(mlf_halves v) {
+  __asm__("vqmovnb.s16 %q0, %q0\n\tvmovlb.s8 %q0, %q0" : "+w"(v));
+  return v;
+}
+
 /* Floats in quads. Only these functions use the float half of MVE, whose instructions the compiler
  * must not use on its own: they flush subnormals to zero. Callers must not pass subnormals. */
 #define MLF_MVE_FLOAT ".arch_extension mve.fp\n\t"
@@ -404,17 +410,18 @@ static inline mlf_octet mlf_octet_biased(mlf_octet a, int32_t m, mlf_quad even, 
   return a;
 }
 
-/* Without a comparison: gcc 12 fails on predicates with constants. */
-static inline int32x4_t mlf_quad_except(int32x4_t v, int32_t value, int32_t step) {
-  const int32x4_t off = veorq_s32(v, vdupq_n_s32(value));
-  const int32x4_t other = vshrq_n_s32(vorrq_s32(off, vnegq_s32(off)), 31);
-  return vaddq_s32(v, vbicq_s32(vdupq_n_s32(step), other));
-}
-
 /* Those that are `value` and `step` more. */
 static inline mlf_octet mlf_octet_except(mlf_octet v, int32_t value, int32_t step) {
-  v.even = mlf_quad_except(v.even, value, step);
-  v.odd = mlf_quad_except(v.odd, value, step);
+  /* Not intrinsics: gcc 12 fails on predicates with constants. */
+  uint32_t predicate; /* of the compiler's: clang has no name for the register */
+  __asm__("vmrs %[predicate], p0\n\t"
+          "vpt.i32 eq, %q[even], %[value]\n\t"
+          "vaddt.i32 %q[even], %q[even], %[step]\n\t"
+          "vpt.i32 eq, %q[odd], %[value]\n\t"
+          "vaddt.i32 %q[odd], %q[odd], %[step]\n\t"
+          "vmsr p0, %[predicate]"
+          : [predicate] "=&r"(predicate), [even] "+w"(v.even), [odd] "+w"(v.odd)
+          : [value] "r"(value), [step] "r"(step));
   return v;
 }
 

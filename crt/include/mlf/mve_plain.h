@@ -232,6 +232,10 @@ static inline mlf_halves mlf_halves_saturate(mlf_halves v) {
   return mlf_halves_clamp(v, -128, 127);
 }
 
+static inline mlf_halves mlf_halves_limited(mlf_halves v) {
+  return mlf_halves_clamp(v, -128, 127);
+}
+
 static inline mlf_octet mlf_octet_sum(mlf_octet a, int32_t m, mlf_octet b, int32_t n, int32_t add) {
   for (int32_t k = 0; k < 8; k++) {
     int32_t *const lane = mlf_octet_lane(&a, k);

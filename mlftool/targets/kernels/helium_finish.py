@@ -203,8 +203,8 @@ def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
 
 def limit(text: str, low: int, high: int, whole: bool) -> str:
     """C text of halves within limits; `whole` if more than their low bytes will be read."""
-    if (low, high) == (-128, 127) and not whole:
-        return f"mlf_halves_saturate({text})"
+    if (low, high) == (-128, 127):
+        return f"mlf_halves_{'limited' if whole else 'saturate'}({text})"
     return f"mlf_halves_clamp({text}, {low}, {high})"
 
 
