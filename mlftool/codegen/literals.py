@@ -35,7 +35,7 @@ def initialiser(array: Array) -> str:
 
 def _wrapped(words: Sequence[str]) -> str:
     """As many words in each line as fit; a longer word has one to itself."""
-    ends = list(accumulate(len(word) + len(_SEPARATOR) for word in words))
+    ends = list(accumulate(map(len(_SEPARATOR).__add__, map(len, words))))
     lines: list[str] = []
     start = used = 0
     while start < len(words):

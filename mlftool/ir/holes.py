@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -78,11 +79,19 @@ def filled(
     statements begin in `column`, or where the first one does (ir/columns.py)."""
     if _MARK not in text:
         return text
-    tokens = [_token(piece, fill) for piece in pieces(text)]
+    tokens = tuple(_token(piece, fill) for piece in pieces(text))
+    return _settled(tokens, tuple(types.items()), column)
+
+
+@lru_cache(1024)  # layers of one shape are the same text, in a model and for several targets
+def _settled(
+    tokens: tuple[Token, ...], types: tuple[tuple[str, str], ...], column: int | None
+) -> str:
+    """The text of the tokens, less what has no effect."""
     items, space = nested(tokens)
-    names = names_of(items, types)
+    names = names_of(items, dict(types))
     items = settled(entered(items, lambda part: settled(part, names)), names)
-    items = merged(items, frozenset(types))
+    items = merged(items, frozenset(name for name, _ in types))
     at = column_of(items[0]) if column is None and items else column
     return written(aligned(items, at) if at else items) + space
 

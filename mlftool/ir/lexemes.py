@@ -7,21 +7,20 @@ decided here is decided by C's grammar and never by a pattern over its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeGuard
 
 COMMENT, STRING, NUMBER, NAME, OTHER = "comment", "string", "number", "name", "op"
 
 _LEXEME = re.compile(
-    rf"""(?P<{COMMENT}>//[^\n]*|/\*.*?\*/)
+    rf"""(\s*)(?:(?P<{COMMENT}>//[^\n]*|/\*.*?\*/)
     |(?P<{STRING}>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
     |(?P<{NUMBER}>\.?\d(?:[eEpP][+-]|[\w.])*)
     |(?P<{NAME}>[A-Za-z_]\w*)
-    |(?P<{OTHER}><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)""",
+    |(?P<{OTHER}><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\S))""",
     re.VERBOSE | re.DOTALL,
 )
-_SPACE = re.compile(r"\s*")
 
 
 class Lexeme(NamedTuple):
@@ -60,36 +59,34 @@ def lexemes(text: str) -> tuple[list[Lexeme], str]:
     """The lexemes of C, and the space after them."""
     made: list[Lexeme] = []
     at = 0
-    while True:
-        start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
-        if start == len(text):
-            return made, text[at:]
-        found = _LEXEME.match(text, start)
-        assert found
-        assert found.lastgroup
-        made.append(Lexeme(found.lastgroup, text[at:start], found[0]))
+    for found in _LEXEME.finditer(text):
+        kind = found.lastgroup
+        assert kind
+        made.append(Lexeme(kind, found[1], found[kind]))
         at = found.end()
+    return made, text[at:]
 
 
 def written(items: Sequence[Item]) -> str:
     """The text of the items."""
-    return "".join(_pieces(items))
+    pieces: list[str] = []
+    _write(items, pieces)
+    return "".join(pieces)
 
 
-def _pieces(items: Sequence[Item]) -> Iterator[str]:
+def _write(items: Sequence[Item], pieces: list[str]) -> None:
     for item in items:
         if isinstance(item, Lexeme):
-            yield item.space
-            yield item.text
+            pieces += (item.space, item.text)
         elif isinstance(item, Group):
-            yield item.open.space + item.open.text
-            yield from _pieces(item.items)
-            yield item.close.space + item.close.text
+            pieces += (item.open.space, item.open.text)
+            _write(item.items, pieces)
+            pieces += (item.close.space, item.close.text)
         else:
             head = head_of(item.name, written(item.bound), written(item.step))
-            yield item.space + ("{" if item.alone else head)
-            yield from _pieces(item.items)
-            yield item.close + "}"
+            pieces += (item.space, "{" if item.alone else head)
+            _write(item.items, pieces)
+            pieces += (item.close, "}")
 
 
 def head_of(name: str, bound: str, step: str) -> str:
@@ -97,19 +94,25 @@ def head_of(name: str, bound: str, step: str) -> str:
     return f"for (int32_t {name} = 0; {name} < {bound}; {name}{more}) {{"
 
 
-def every(items: Sequence[Item]) -> Iterator[Lexeme]:
+def every(items: Sequence[Item]) -> list[Lexeme]:
     """All lexemes, those in groups and loops too."""
+    found: list[Lexeme] = []
+    _collect(items, found)
+    return found
+
+
+def _collect(items: Sequence[Item], found: list[Lexeme]) -> None:
     for item in items:
         if isinstance(item, Lexeme):
-            yield item
+            found.append(item)
         elif isinstance(item, Group):
-            yield item.open
-            yield from every(item.items)
-            yield item.close
+            found.append(item.open)
+            _collect(item.items, found)
+            found.append(item.close)
         else:
-            yield Lexeme(NAME, "", item.name)
+            found.append(Lexeme(NAME, "", item.name))
             for part in (item.bound, item.step, item.items):
-                yield from every(part)
+                _collect(part, found)
 
 
 def moved(item: Item, space: str) -> Item:

@@ -154,13 +154,14 @@ def entered(
             inner = zeros | {item.name} if alone else zeros - {item.name}
             body = entered(item.items, settle, inner)
             made.append(Loop(item.name, item.space, bound, step, body, item.close, alone))
-        if _is(items, k, ";") and (name := _nought(made[start:-1], settle)):
+        is_end = isinstance(item, Lexeme) and item.text == ";"
+        if is_end and (name := _nought(made[start:-1], settle)):
             rest = items[k + 1 :]
             if not _written_to(rest, name) and _in_terms(rest, name):
                 zeros |= {name}
                 del made[start:]
         is_part = isinstance(item, Group) and item.open.text != "{"
-        if _is(items, k, ";") or not (is_part or isinstance(item, Lexeme)) or _is_comment(item):
+        if is_end or not (is_part or isinstance(item, Lexeme)) or _is_comment(item):
             start = len(made)
     return made
 
@@ -183,7 +184,7 @@ _COMPARED = {"<", ">", "<=", ">=", "==", "!=", "?", "&&", "||"}
 def _in_terms(items: Sequence[Item], name: str) -> bool:
     """Whether each expression that reads the name goes without it where it is 0."""
     for k, item in enumerate(items):
-        if _is([item], 0, name):
+        if isinstance(item, Lexeme) and item.text == name:
             sides = [side for side in (k - 1, k + 1) if _is(items, side, *_TERMS)]
             if not sides or any(_is(items, side, *_COMPARED) for side in (k - 1, k + 1)):
                 return False
@@ -226,7 +227,8 @@ def _written_to(items: Sequence[Item], name: str) -> bool:
             return True
         if isinstance(item, Loop) and item.name != name and _written_to(item.items, name):
             return True
-        if _is([item], 0, name) and not _is(items, k - 1, ".", "->"):
+        is_it = isinstance(item, Lexeme) and item.text == name
+        if is_it and not _is(items, k - 1, ".", "->"):
             of = k - 2 if _is(items, k - 1, "*", "const") else k - 1
             if of >= 0 and is_type(items[of]):
                 return True
@@ -253,12 +255,16 @@ def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
         elif not is_block(item):
             continue
         names = declared(item.items)
-        others = every([*made[:k], *made[k + 1 :]])
-        is_free = not names & taken and not any(_is([o], 0, *names) for o in others)
+        is_free = names.isdisjoint(taken) and not _has(names, [*made[:k], *made[k + 1 :]])
         if is_free and _is_statement(made, k):
             made[k : k + 1] = _outdented(item)
             are_less = True
     return _counted(made) if are_less else made
+
+
+def _has(names: frozenset[str], items: Sequence[Item]) -> bool:
+    """Whether one of the names is among the items, or in one of them."""
+    return bool(names) and not names.isdisjoint([lexeme.text for lexeme in every(items)])
 
 
 def _unguarded(items: list[Item]) -> list[Item]:
@@ -266,7 +272,6 @@ def _unguarded(items: list[Item]) -> list[Item]:
     `if (3 < 3)` that reads nothing declared beside it, which would be read nowhere then: layers
     that share a function have a condition there, which of one layer alone is known."""
     made: list[Item] = []
-    local = declared(items)
     for k, item in enumerate(items):
         made.append(item)
         if not isinstance(item, Group) or item.open.text != "{" or not _is(items, k - 2, "if"):
@@ -275,7 +280,7 @@ def _unguarded(items: list[Item]) -> list[Item]:
             holds = _is_less(items[k - 1])
             if holds:
                 made[-3:] = [moved(item, space_of(items[k - 2]))]
-            elif holds is False and not any(_is([o], 0, *local) for o in every(item.items)):
+            elif holds is False and not _has(declared(items), item.items):
                 del made[-3:]
     return made
 
@@ -298,7 +303,7 @@ def _counted(items: list[Item]) -> list[Item]:
             name = _text(items[k - 1])
             end = next(at for at in range(k, len(items)) if _is(items, at, ";"))
             is_plain = all(isinstance(item, Lexeme) for item in items[k:end])
-            is_last = not any(_is([o], 0, name) for o in every(items[k:]))
+            is_last = not _has(frozenset({name}), items[k:])
             if is_plain and is_last and name in declared(items[: k - 1]):
                 del items[k - 1 : end + 1]
     return items
@@ -348,7 +353,7 @@ def declared(items: Sequence[Item]) -> frozenset[str]:
     found: set[str] = set()
     statement: list[Item] = []
     for item in items:
-        if _is([item], 0, ";"):
+        if isinstance(item, Lexeme) and item.text == ";":
             found |= _declarators(statement)
             statement = []
         elif isinstance(item, Loop) or (isinstance(item, Group) and item.open.text == "{"):

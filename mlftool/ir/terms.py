@@ -192,7 +192,7 @@ def _is_neutral(item: Item) -> bool:
     """Whether an expression is read for it: 0 or 1, or what has become of brackets."""
     if isinstance(item, Group):
         return item.open.text == "(" and len(item.items) == 1 and _is_neutral(item.items[0])
-    return isinstance(item, Lexeme) and item.kind == NUMBER and item.text in ("0", "1")
+    return isinstance(item, Lexeme) and item.text in ("0", "1")  # which only numbers are
 
 
 def _is_changed(item: Item) -> bool:

@@ -94,7 +94,7 @@ def _flags(
     machine = TARGETS[board.target].cflags if board else machine_flags(interface.target)
     folders = sorted({n.rpartition("/")[0] for n in files if n.startswith("crt/boards/")})
     return (
-        *(*machine, *code.cflags, interface.flag, "-g", "-ffp-contract=off"),
+        *(*machine, *code.cflags, interface.flag, "-g1", "-ffp-contract=off"),
         *(*INCLUDES, *_FOLDERS, *(f"-I{folder}" for folder in folders)),
     )
 

@@ -58,7 +58,7 @@ def link_firmware(
     platform = board_files(board)
     files = {**code.files, **runner_files(interface, record, not board.hosted), **platform}
     command = toolchain.find(toolchain.compiler_of(target))
-    flags = (*target.cflags, *code.cflags, optimise, "-g", *_SECTIONS, *INCLUDES, *_FOLDERS)
+    flags = (*target.cflags, *code.cflags, optimise, "-g1", *_SECTIONS, *INCLUDES, *_FOLDERS)
     folders = sorted({name.rpartition("/")[0] for name in platform})
     flags += (*(f"-I{folder}" for folder in folders), *board.linkopts)
     if not board.hosted:
