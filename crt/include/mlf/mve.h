@@ -464,6 +464,19 @@ static inline void mlf_odd_store8(void *to, mlf_halves v, int32_t n) {
   mlf_even_store8(to, vreinterpretq_s16_s32(vshrq_n_s32(vreinterpretq_s32_s16(v), 16)), n);
 }
 
+/* Where four even bytes and four odd ones go that are `pitch` bytes from them. */
+typedef uint16x8_t mlf_pair_places;
+
+static inline mlf_pair_places mlf_pair_places_of(int32_t pitch) {
+  const uint16x8_t i = vidupq_n_u16(0, 1);
+  const uint16x8_t odd = vandq_u16(i, vdupq_n_u16(1));
+  return vmlaq_n_u16(vshrq_n_u16(i, 1), odd, (uint16_t)pitch);
+}
+
+static inline void mlf_pair_store8(void *to, mlf_halves v, mlf_pair_places at) {
+  vstrbq_scatter_offset_s16((int8_t *)to, at, v);
+}
+
 /* n values from `even` and n from `odd`, n <= 4. */
 static inline mlf_octet mlf_pair_load8(const int8_t *even, const int8_t *odd, int32_t n) {
   const mve_pred16_t first = vctp32q((uint32_t)n);

@@ -344,6 +344,17 @@ static inline void mlf_odd_store8(void *to, mlf_halves v, int32_t n) {
   }
 }
 
+typedef int32_t mlf_pair_places;
+
+static inline mlf_pair_places mlf_pair_places_of(int32_t pitch) {
+  return pitch;
+}
+
+static inline void mlf_pair_store8(void *to, mlf_halves v, mlf_pair_places pitch) {
+  mlf_even_store8(to, v, 4);
+  mlf_odd_store8((uint8_t *)to + pitch, v, 4);
+}
+
 static inline mlf_octet mlf_pair_load8(const int8_t *even, const int8_t *odd, int32_t n) {
   mlf_octet v;
   for (int32_t k = 0; k < 4; k++) {

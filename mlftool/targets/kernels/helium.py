@@ -29,6 +29,7 @@ from mlftool.targets.kernels.parts import (
 
 VECTOR = 16  # of a vector
 FAR = 127  # bytes from a pointer that a load reaches
+MOST_PITCH = 0xFFFF - 3  # of bytes that are stored with offsets of 16 bits
 
 
 def _packed(c: Contraction, column: int, lanes: int, channels: int = 4) -> Array:
@@ -84,7 +85,8 @@ def _quads(c: Contraction, q: Quantisation, name: str, lanes: int, of: str, head
     each = 1.92 if rows == 2 else 2.5  # instructions for `lanes` products
     channels = -(-c.oc // 4) * 4
     count = f"mlf_min_i32(4, {c.oc} - oc)" if c.oc % 4 else "4"
-    f = finish(c, q, Shape("pair" if rows == 2 else "one", "oc", count))
+    at_once = rows == 2 and c.oc % 4 == 0 and c.oc <= MOST_PITCH and not of
+    f = finish(c, q, Shape("pair" if rows == 2 else "one", "oc", count, at_once))
     columns = Operand("columns", x.c, "scratch", bytes=rows * column * x.bytes)
     order = walk(c, rows, column, columns, f.operands)
     return Tile(

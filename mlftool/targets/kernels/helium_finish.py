@@ -48,6 +48,7 @@ class Shape:
     kind: str
     channel: str
     count: str  # C text: how many channels there are, at most `width`
+    scattered: bool = False  # all of a pair are stored at once, to `places`
 
     @property
     def width(self) -> int:
