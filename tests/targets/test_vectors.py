@@ -85,6 +85,17 @@ def test_code_for_sse2_reads_the_intrinsics_of_sse2_alone(tmp_path: Path, compil
     assert "/immintrin.h" in read["-mavx2"]
 
 
+@pytest.fixture(scope="module", params=NEEDS)
+def target(request: pytest.FixtureRequest) -> str:
+    """What is compiled for it, all its tests share."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def jobs(target: str) -> dict[str, Job]:
+    return jobs_for(target)
+
+
 @pytest.fixture(scope="module")
 def portable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     jobs = jobs_for(PORTABLE)
@@ -92,14 +103,12 @@ def portable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     return jobs
 
 
-@pytest.mark.parametrize("target", NEEDS)
 def test_bits_of_the_portable_kernels(
-    target: str, portable: dict[str, Job], tmp_path: Path
+    target: str, jobs: dict[str, Job], portable: dict[str, Job], tmp_path: Path
 ) -> None:
     info = Path("/proc/cpuinfo")
     if not info.exists() or not NEEDS[target] <= set(info.read_text().split()):
         pytest.skip(f"did not run: this processor cannot run {target}")
-    jobs = jobs_for(target)
     used = {c.kernel.name for j in jobs.values() if j.module for c in j.module.program.calls}
     assert EXPECTED[target] <= used
     build = replace(SANITIZED, processor=TARGETS[target].cflags)
@@ -110,12 +119,11 @@ def test_bits_of_the_portable_kernels(
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "g++"])
-@pytest.mark.parametrize("target", NEEDS)
-def test_compiles_clean(target: str, compiler: str, tmp_path: Path) -> None:
+def test_compiles_clean(target: str, jobs: dict[str, Job], compiler: str, tmp_path: Path) -> None:
     write_headers(tmp_path)
     cxx = ("-x", "c++", "-std=c++17", *WARNINGS)
     standard = cxx if compiler == "g++" else (*CFLAGS, *WARNINGS)
-    for name, job in jobs_for(target).items():
+    for name, job in jobs.items():
         assert job.module
         source = write_sources(job.module, tmp_path)
         flags = (*standard, *TARGETS[target].cflags, "-fsyntax-only", f"-I{INCLUDE}")
