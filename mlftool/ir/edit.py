@@ -27,6 +27,7 @@ class Editor:
         self._graph = graph
         self.types: dict[str, TensorType] = dict(graph.types)
         self.consts: dict[str, Array] = dict(graph.consts)
+        self.inputs = graph.inputs
         self.outputs = graph.outputs
         # The nodes in order: what replaces a node stands in its slot, so that no edit is slower
         # in a large graph.
@@ -133,6 +134,16 @@ class Editor:
             types={k: v for k, v in self.types.items() if k in live},
             consts={k: v for k, v in self.consts.items() if k in live},
         )
+
+
+def _external_inputs(body: tuple[Node, ...]) -> tuple[str, ...]:
+    made = {out for n in body for out in n.outputs}
+    return tuple(dict.fromkeys(i for n in body for i in n.inputs if i and i not in made))
+
+
+def joined(parts: tuple[Node, ...], core: Node, out: Node) -> Node:
+    """One node for `parts`, which computes `core` and stores the output of `out`."""
+    return Node(core.op, _external_inputs(parts), out.outputs, core.attrs, core.name, parts)
 
 
 def body_values(node: Node) -> set[str]:

@@ -10,7 +10,7 @@ mlf/rescale.h has the same in C.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
@@ -23,6 +23,9 @@ ATTRIBUTE = "mlf.rounding"  # of a node: the value of a Rounding, EVEN where the
 # Of a DequantizeLinear: what reads it is computed in floats, as TensorFlow Lite does. In ONNX an
 # operator of floats between DequantizeLinear and QuantizeLinear is how one of integers is written.
 IN_FLOATS = "mlf.in_floats"
+# Of a node whose zero points take part in the rounding, and so have to stay: how much less its
+# bytes are than those zero points take for granted.
+RAISED = "raised"
 
 
 class Rounding(Enum):
@@ -160,3 +163,21 @@ def multiply_add(a: Any, b: Any, c: Any) -> Array:
     bits = np.asarray(total).view(np.int64)
     odd = np.where((lost > 0) == (total > 0), 1, -1) * (np.abs(lost) > 0) * (bits & 1 == 0)
     return np.asarray((bits + odd).view(np.float64).astype(np.float32))
+
+
+def late_pair(added: bool, values: Sequence[Array], raised: int = 0) -> Array:
+    """onnxruntime's sum, or product, of two stored tensors. `values` are each of them with its scale
+    and zero point, then those of the result, in whose type it is; bytes are `raised` less than
+    their zero points take for granted. What is not a number becomes the least."""
+    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (v.astype(np.float32) for v in values)
+    a, b, stored = a + np.float32(raised), b + np.float32(raised), values[-1].dtype
+    with np.errstate(all="ignore"):
+        if added:
+            m, n = a_scale / scale, b_scale / scale
+            fixed = zero - multiply_add(m, a_zero, n * b_zero)
+            value = multiply_add(a, m, multiply_add(b, n, fixed))
+        else:
+            value = (a - a_zero) * (b - b_zero) * (a_scale * b_scale / scale) + zero
+        low, high = map(np.float32, (np.iinfo(stored).min, np.iinfo(stored).max))
+        made = np.rint(np.fmin(np.fmax(value, low), high))
+        return np.asarray((made - raised).astype(np.int8 if raised else stored))

@@ -41,6 +41,8 @@ class Trait(Enum):
     ADDITION = auto()  # the sum of its two inputs
     MULTIPLICATION = auto()  # their product
     QUANTISED_SUM = auto()  # of the two stored tensors that `reads` names; without it, the product
+    ROUNDS_LATE = auto()  # its result, after its zero point is added: see Rounding.LATE
+    TOP_BIT = auto()  # inverts the highest bit of bytes: uint8 as the int8 128 less, or back
     TABLE = auto()  # input 1 holds the output for each of the 256 values of input 0's elements
     SAME_RANK = auto()  # the output has as many axes as the first input
     AXIS = auto()  # `axis` is one of the first input's

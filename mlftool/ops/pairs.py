@@ -30,7 +30,7 @@ from mlftool.ir.pair_forms import (
     sum_form,
     sum_of,
 )
-from mlftool.ir.rounding import Rescaling
+from mlftool.ir.rounding import RAISED, Rescaling
 from mlftool.ops.base import Trait, is_a, record
 
 
@@ -123,7 +123,8 @@ def _stored_pair(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
         return None
     array = given[j]
     other: Any = b
-    key = (node.op, i, a, b, unit, zero, None if array is None else (array.tobytes(), array.shape))
+    held = None if array is None else (array.tobytes(), array.shape)
+    key = (node.op, i, a, b, unit, zero, node.attrs.get(RAISED, 0), held)
     if array is not None:
         other = (array.astype(np.int64) - b.zero_point).astype(np.float32) * b.scale
     given[i] = a.values[:, None]
@@ -170,7 +171,7 @@ def _side(graph: Graph, node: Node | None, k: int = 0) -> Side | None:
     scale, zero_point = _constants(graph, node, k + 1)
     if scale is None or not dtype.is_int8 or np.isinf(scale):
         return None
-    return Side(node.inputs[k], dtype, scale, zero_point)
+    return Side(node.inputs[k], dtype, scale, zero_point - int(node.attrs.get(RAISED, 0)))
 
 
 def _limits(graph: Graph, node: Node) -> tuple[float, float] | None:

@@ -80,6 +80,7 @@ def _quantize(
     saturate: int = 1,
     precision: int = 0,
     rounding: Rounding = Rounding.EVEN,
+    raised: int = 0,
 ) -> str:
     """The quotient has the scale's type, or `precision`."""
     value = str(x) if x.dtype.is_float else f"(float){x}"
@@ -88,7 +89,7 @@ def _quantize(
     if not m.out.is_float:
         lo, hi = m.out.range
         if rounding is Rounding.LATE:
-            ratio, zero = f"{ratio} + (float){zero}", "0"
+            ratio, zero = f"{ratio} + (float){zero}", str(-raised)
         return f"mlf_quantize({ratio}, {zero}, {lo}, {hi})"
     if zero_point is not None and zero_point.value != 0 and m.out.packed:
         ratio = f"{ratio} + {zero}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array
-from mlftool.ir.rounding import multiply_add
+from mlftool.ir.rounding import RAISED, late_pair
 from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.base import Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, broadcast, elementwise
@@ -25,20 +25,7 @@ _OPERANDS, _RESULT = (0, 3), 6
 
 
 def _value(added: bool, inputs: Known, attrs: Attributes, opset: int) -> Array:
-    """What is not a number becomes the least."""
-    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (
-        np.asarray(v, np.float32) for v in inputs
-    )
-    stored = np.asarray(inputs[_RESULT + 1]).dtype
-    with np.errstate(all="ignore"):
-        if added:
-            m, n = a_scale / scale, b_scale / scale
-            fixed = zero - multiply_add(m, a_zero, n * b_zero)
-            value = multiply_add(a, m, multiply_add(b, n, fixed))
-        else:
-            value = (a - a_zero) * (b - b_zero) * (a_scale * b_scale / scale) + zero
-        low, high = map(np.float32, (np.iinfo(stored).min, np.iinfo(stored).max))
-        return np.asarray(np.rint(np.fmin(np.fmax(value, low), high)).astype(stored))
+    return late_pair(added, [np.asarray(v) for v in inputs], attrs.get(RAISED, 0))
 
 
 def _divided(by: Scalar, *scales: Scalar) -> str:
@@ -51,8 +38,9 @@ def _divided(by: Scalar, *scales: Scalar) -> str:
         return number(np.prod(factors, dtype=np.float32) / below, float32)
 
 
-def _expression(m: Maths, *operands: Scalar, added: bool = False) -> str:
-    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = operands
+def _expression(m: Maths, *operands: Scalar, added: bool = False, raised: int = 0) -> str:
+    a_stored, a_scale, a_zero, b_stored, b_scale, b_zero, scale, zero = operands
+    a, b = (f"({s} + {raised})" if raised else s for s in (a_stored, b_stored))
     if added:
         by, also = _divided(scale, a_scale), _divided(scale, b_scale)
         zeros = f"mlf_multiply_add({by}, (float){a_zero}, {also} * (float){b_zero})"
@@ -61,7 +49,7 @@ def _expression(m: Maths, *operands: Scalar, added: bool = False) -> str:
     else:
         by = _divided(scale, a_scale, b_scale)
         value = f"(float)(({a} - {a_zero}) * ({b} - {b_zero})) * {by} + (float){zero}"
-    return f"mlf_quantize({value}, 0, {', '.join(map(str, m.out.range))})"
+    return f"mlf_quantize({value}, {-raised}, {', '.join(map(str, m.out.range))})"
 
 
 for _name, _added in (("Add", True), ("Mul", False)):
@@ -69,6 +57,7 @@ for _name, _added in (("Add", True), ("Mul", False)):
         f"mlf.QLinear{_name}",
         partial(_expression, added=_added),
         *((Trait.QUANTISED_SUM,) if _added else ()),
+        Trait.ROUNDS_LATE,
         includes=("mlf/multiply_add.h",),
         constant=partial(_value, _added),
         result=lambda types, attrs: broadcast([types[k] for k in _OPERANDS], attrs),

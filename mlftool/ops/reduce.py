@@ -317,7 +317,7 @@ for _name, _member in MEMBERS.items():
     )(reduce)
 
 
-@op("mlf.QLinearReduceMean")
+@op("mlf.QLinearReduceMean", reads=(0,), stores=3)
 def quantised_reduce(v: View) -> Kernel:
     """Integers are added, then rescaled once. Inputs are x, its scale and zero point, y's, axes.
 
@@ -349,4 +349,4 @@ def quantised_reduce(v: View) -> Kernel:
     return nest(v, axes, row, texts)
 
 
-op("mlf.QLinearReduceSum")(quantised_reduce)
+op("mlf.QLinearReduceSum", reads=(0,), stores=3)(quantised_reduce)

@@ -55,7 +55,7 @@ def _steps(y_scale: float) -> tuple[int, int]:
     return whole, 31 - exponent
 
 
-@op(NAME, Trait.SAME_RANK, Trait.AXIS)
+@op(NAME, Trait.SAME_RANK, Trait.AXIS, reads=(0,), stores=3)
 def softmax(v: View) -> Kernel:
     """Inputs are x, its scale and zero point, which has no effect, and those of the output."""
     x_scale, y_scale, zero = (v.known(k).item() for k in (1, 3, 4))

@@ -79,7 +79,7 @@ def fits(attrs: Attributes, x: TensorType, y: TensorType, known: Known) -> bool:
     return x.dtype.is_int8 and y.dtype.is_int8 and _of(attrs, x.shape, known) is not None
 
 
-@op(NAME, Trait.SAME_RANK)
+@op(NAME, Trait.SAME_RANK, reads=(0,), stores=3)
 def layer_normalisation(v: View) -> Kernel:
     shape, x = v.x(0).shape, v.core.inputs[0]
     known = [v.graph.consts.get(name) for name in v.core.inputs]

@@ -327,6 +327,8 @@ def max_unpool(v: View) -> Kernel:
     "com.microsoft.QLinearAveragePool",
     *(Trait.SPATIAL, Trait.EPILOGUE),
     signature=Signature.of(f"xx?x? {WINDOW} ceil_mode channels_last count_include_pad"),
+    reads=(0,),
+    stores=3,
     extents=as_it_is,
     expansion=quantised_pool,
     kinds=KINDS,

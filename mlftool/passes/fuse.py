@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.edit import Editor
+from mlftool.ir.edit import Editor, joined
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.ops import Trait, is_a, record
 from mlftool.ops.reference import evaluate, knows
@@ -27,16 +27,6 @@ def _nodes(node: Node) -> tuple[Node, ...]:
 
 def _is_elementwise(node: Node) -> bool:
     return all(is_a(n, Trait.ELEMENTWISE) for n in _nodes(node))
-
-
-def _external_inputs(body: tuple[Node, ...]) -> tuple[str, ...]:
-    made = {out for n in body for out in n.outputs}
-    return tuple(dict.fromkeys(i for n in body for i in n.inputs if i and i not in made))
-
-
-def _joined(parts: tuple[Node, ...], core: Node, out: Node) -> Node:
-    """One node for `parts`, which computes `core` and stores the output of `out`."""
-    return Node(core.op, _external_inputs(parts), out.outputs, core.attrs, core.name, parts)
 
 
 @rewrite(after="drop_constant_channels", level=1, tvm="FuseOps")
@@ -68,9 +58,9 @@ def fuse_chains(graph: Graph) -> Graph:
             # What both have comes first, since it is what the producer reads.
             held, made = _nodes(at), _nodes(producer)
             parts = (*made, *(n for n in held if not any(n is m for m in made)))
-            joined = _joined(parts, held[-1], at)
-            e.substitute([at], [joined])
-            at = joined
+            whole = joined(parts, held[-1], at)
+            e.substitute([at], [whole])
+            at = whole
     return e.finish()
 
 
@@ -158,7 +148,7 @@ def fuse_prologues(graph: Graph) -> Graph:
             continue
         if e.only_user(node.inputs[0]) is not node and not is_a(source, Trait.DEQUANTISER):
             continue
-        e.substitute([node], [_joined((*_nodes(source), node), node, node)])
+        e.substitute([node], [joined((*_nodes(source), node), node, node)])
     return e.finish()
 
 
@@ -179,7 +169,7 @@ def fuse_epilogues(graph: Graph) -> Graph:
             host = _host(e, node)
             if host is not None:
                 core = host.core
-                e.substitute([host, node], [_joined((*_nodes(host), *_nodes(node)), core, node)])
+                e.substitute([host, node], [joined((*_nodes(host), *_nodes(node)), core, node)])
     return e.finish()
 
 

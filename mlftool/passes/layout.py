@@ -94,7 +94,7 @@ def _compose(e: Editor, node: Node) -> bool:
 
 def _sink_through_elementwise(e: Editor, node: Node) -> bool:
     """f(T(a), T(b), const) -> T(f(a, b, const')), when every full-rank operand can follow."""
-    if not (is_a(node, Trait.ELEMENTWISE) or is_a(node, Trait.TABLE)):
+    if not any(is_a(node, t) for t in (Trait.ELEMENTWISE, Trait.TABLE, Trait.TOP_BIT)):
         return False
     out = e.types[node.outputs[0]]
     rank = len(out.shape)

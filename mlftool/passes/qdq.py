@@ -16,8 +16,9 @@ import numpy as np
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ir.rounding import Rounding
-from mlftool.ops import Trait, is_a, record
+from mlftool.ops.base import Trait, is_a, record
 from mlftool.passes.order import rewrite
+from mlftool.signs import commutes
 
 
 @rewrite(after="spread_batchnorm", level=2, tvm="FakeQuantizationToInteger")
@@ -30,11 +31,6 @@ def sink_and_hoist(graph: Graph) -> Graph:
             [_sink(e, n) or _hoist(e, n) or _cancel(e, n) for n in list(e.nodes) if e.holds(n)]
         )
     return e.finish()
-
-
-def _commutes(node: Node) -> bool:
-    moves = is_a(node, Trait.MOVES_DATA) or is_a(node, Trait.ORDER_PRESERVING)
-    return moves and node.attrs.get("reduction", "none") == "none"
 
 
 def per_tensor(e: Editor, node: Node) -> bool:
@@ -50,7 +46,7 @@ def _same_parameters(e: Editor, a: Node, b: Node) -> bool:
 
 def _sink(e: Editor, node: Node) -> bool:
     """op(DQ(x)) -> DQ(op(x))."""
-    if not _commutes(node):
+    if not commutes(node):
         return False
     moved = record(node).moved
     found = [e.producer(node.inputs[i]) for i in moved.read(node)]
@@ -113,7 +109,7 @@ def _hoist(e: Editor, node: Node) -> bool:
     if not is_a(node, Trait.QUANTISER) or not per_tensor(e, node):
         return False
     move = e.producer(node.inputs[0])
-    if move is None or not _commutes(move) or len(move.outputs) > 1:
+    if move is None or not commutes(move) or len(move.outputs) > 1:
         return False
     rule = record(move).moved
     if not rule.made(move) or e.only_user(node.inputs[0]) is not node:

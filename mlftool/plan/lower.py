@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mlftool.ir.graph import Graph
 from mlftool.ops.base import Operand
+from mlftool.plan.borders import without_borders
 from mlftool.plan.memory import aliases, plan_memory
 from mlftool.plan.program import Call, Program
 from mlftool.plan.schedule import schedule
@@ -26,7 +27,7 @@ def lower(
 ) -> Program:
     """Decide everything for one target; `choose` has the last word on kernels of the outermost
     graph, `inside` on those of subgraphs. Raises MlfError for nodes that no kernel can compute."""
-    graph = schedule(graph)
+    graph = schedule(without_borders(graph, target))
     calls = tuple(_with_parts(c, target, file, inside) for c in select(graph, target, file, choose))
     alias = aliases(graph)
     memory = plan_memory(graph, calls, alias, workspace_io, pools, file)

@@ -63,6 +63,7 @@ def test_the_order_is_the_one_we_know() -> None:
         "settle_weights",
         "fold_constants",
         "average_to_integer",
+        "to_signed",
         "channels_last",
         "cancel_transposes",
         "fold_moved_constants",

@@ -179,19 +179,33 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(const int8_t *x, const in
   return sums;
 }
 
-/* Sixteen products for each of eight channels. */
+/* Sixteen products for each of eight channels; `sign` makes int8 of what was loaded. */
 #define MLF_ROW_MAC(mac, w, sum) "vldrb.8 " w ", [%[w]], #16\n\t" mac " " sum ", q0, " w "\n\t"
-#define MLF_ROW_GROUP(mac, x0) \
-  "vldrb.8 q0, " x0 "\n\t" MLF_ROW_MAC(mac, "q1", "r0") MLF_ROW_MAC(mac, "q2", "r2") \
+#define MLF_ROW_GROUP(mac, sign) \
+  "vldrb.8 q0, [%[x]], #16\n\t" sign MLF_ROW_MAC(mac, "q1", "r0") MLF_ROW_MAC(mac, "q2", "r2") \
       MLF_ROW_MAC(mac, "q3", "r4") MLF_ROW_MAC(mac, "q1", "r6") MLF_ROW_MAC(mac, "q2", "r8") \
           MLF_ROW_MAC(mac, "q3", "r10") MLF_ROW_MAC(mac, "q1", "r12") MLF_ROW_MAC(mac, "q2", "lr")
-#define MLF_ROW_FIRST             MLF_ROW_GROUP("vmladav.s8", "[%[x]], #16")
-#define MLF_ROW_NEXT              MLF_ROW_GROUP("vmladava.s8", "[%[x]], #16")
-#define MLF_ROW_LOOP              "1:\n\t" MLF_ROW_NEXT MLF_ROW_NEXT "subs %[n], %[n], #1\n\tbne 1b\n\t"
-#define MLF_ROW_FEW(groups_text)  MLF_PAIR_DOT(groups_text, MLF_ROW_POINTER, )
-#define MLF_ROW_MANY(groups_text) MLF_PAIR_DOT(groups_text, MLF_ROW_POINTERS, )
-#define MLF_ROW_POINTER           , [x] "+r"(x)
-#define MLF_ROW_POINTERS          , [x] "+r"(x), [n] "+r"(twice)
+#define MLF_ROW_FIRST(sign) MLF_ROW_GROUP("vmladav.s8", sign)
+#define MLF_ROW_NEXT(sign)  MLF_ROW_GROUP("vmladava.s8", sign)
+#define MLF_ROW_LOOP(sign) \
+  "1:\n\t" MLF_ROW_NEXT(sign) MLF_ROW_NEXT(sign) "subs %[n], %[n], #1\n\tbne 1b\n\t"
+#define MLF_ROW_FEW(groups_text, half)  MLF_PAIR_DOT(groups_text, MLF_ROW_POINTER, half)
+#define MLF_ROW_MANY(groups_text, half) MLF_PAIR_DOT(groups_text, MLF_ROW_POINTERS, half)
+#define MLF_ROW_POINTER                 , [x] "+r"(x)
+#define MLF_ROW_POINTERS                , [x] "+r"(x), [n] "+r"(twice)
+#define MLF_ROW_DOT(sign, half) \
+  do { \
+    int32_t twice = (groups - 1) / 2; \
+    if (groups == 1) { \
+      MLF_ROW_FEW(MLF_ROW_FIRST(sign), half); \
+    } else if (groups == 2) { \
+      MLF_ROW_FEW(MLF_ROW_FIRST(sign) MLF_ROW_NEXT(sign), half); \
+    } else if (groups % 2 == 1) { \
+      MLF_ROW_MANY(MLF_ROW_FIRST(sign) MLF_ROW_LOOP(sign), half); \
+    } else { \
+      MLF_ROW_MANY(MLF_ROW_FIRST(sign) MLF_ROW_NEXT(sign) MLF_ROW_LOOP(sign), half); \
+    } \
+  } while (0)
 
 static inline mlf_octet mlf_octet_of(const int32_t *b) {
   mlf_octet v;
@@ -206,16 +220,21 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_row_dot(const int8_t *x, const int
   const mlf_octet bias = mlf_octet_of(b);
   const int8_t *at = *w;
   mlf_octet sums;
-  int32_t twice = (groups - 1) / 2;
-  if (groups == 1) {
-    MLF_ROW_FEW(MLF_ROW_FIRST);
-  } else if (groups == 2) {
-    MLF_ROW_FEW(MLF_ROW_FIRST MLF_ROW_NEXT);
-  } else if (groups % 2 == 1) {
-    MLF_ROW_MANY(MLF_ROW_FIRST MLF_ROW_LOOP);
-  } else {
-    MLF_ROW_MANY(MLF_ROW_FIRST MLF_ROW_NEXT MLF_ROW_LOOP);
-  }
+  MLF_ROW_DOT("", );
+  *w = at;
+  sums.even = vaddq_s32(sums.even, bias.even);
+  sums.odd = vaddq_s32(sums.odd, bias.odd);
+  return sums;
+}
+
+/* The same of bytes less 128. */
+MLF_MVE_OPTIMISED static inline mlf_octet mlf_row_dot_u8(const uint8_t *x, const int8_t **w,
+                                                         int32_t groups, const int32_t *b) {
+  const mlf_octet bias = mlf_octet_of(b);
+  const int8_t *at = *w;
+  const uint32_t half = 128;
+  mlf_octet sums;
+  MLF_ROW_DOT("vadd.i8 q0, q0, %[half]\n\t", [half] "r"(half));
   *w = at;
   sums.even = vaddq_s32(sums.even, bias.even);
   sums.odd = vaddq_s32(sums.odd, bias.odd);

@@ -112,6 +112,20 @@ static inline mlf_octet mlf_row_dot(const int8_t *x, const int8_t **w, int32_t g
   return sums;
 }
 
+static inline mlf_octet mlf_row_dot_u8(const uint8_t *x, const int8_t **w, int32_t groups,
+                                       const int32_t *b) {
+  mlf_octet sums = mlf_octet_of(b);
+  for (int32_t g = 0; g < groups; g++) {
+    for (int32_t k = 0; k < 8; k++) {
+      for (int32_t i = 0; i < 16; i++) {
+        sums.half[k % 2].lane[k / 2] += ((int32_t)x[16 * g + i] - 128) * (int32_t)(*w)[16 * k + i];
+      }
+    }
+    *w += 128;
+  }
+  return sums;
+}
+
 static inline mlf_quad mlf_quad_at(const int32_t *from) {
   mlf_quad v;
   memcpy(v.lane, from, sizeof v.lane);

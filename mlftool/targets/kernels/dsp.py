@@ -42,12 +42,14 @@ def quads(c: Contraction, width: int) -> Array:
 
 def paired(c: Contraction, width: int, ordered: bool) -> Array | None:
     """[OC/width, K/4, width/2, 2] words of two halfwords 256 * w1 + w0: two products of two
-    channels. None if a halfword cannot hold that, or a sum of such products its int32."""
+    channels. None if a halfword cannot hold that, or a sum with w1 its 24 bits."""
     flat = c.weights.reshape(c.oc, -1)
-    most = np.maximum(flat, 0).sum(axis=1, dtype=int) - np.minimum(flat, 0).sum(axis=1, dtype=int)
+    positive, negative = (f(flat, 0).sum(axis=1, dtype=int) for f in (np.maximum, np.minimum))
+    lowest, highest = c.v.x(0).dtype.range
+    sums = (highest * positive + lowest * negative, lowest * positive + highest * negative)
     w = quads(c, width)
     low, high = w[:, :, ::2], w[:, :, 1::2]
-    if ((high == -128) & (low < 0)).any() or 128 * most.max() >= 2**23:
+    if ((high == -128) & (low < 0)).any() or np.abs(sums).max() >= 2**23:
         return None
     order = [0, 2, 1, 3] if ordered else [0, 1, 2, 3]
     halves = (256 * high.astype(np.int16) + low)[..., order].view(np.uint16)

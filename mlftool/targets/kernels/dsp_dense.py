@@ -20,7 +20,7 @@ MOST_TIMES = 10  # MLF_TIMES_10 of mlf/dsp.h
 STREAM = f"for four channels each: where sums begin, {PACKED}, the numbers of requantisation"
 
 
-@byte_kernel("dsp", signed=True)
+@byte_kernel("dsp")
 def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
     """`unrolled` fours of products make one round of the loop, or as many as usually do best."""
     if c.pixels != 1:
@@ -41,6 +41,9 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
         entries.append(Stored(guard, channel, store))
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * column)
     order = walk(c, 1, column, columns, entries[0].store.operands)
+    signed = c.v.x(0).dtype.name == "int8"
+    if not signed and not order.direct:
+        return None
     stream, folded = _streamed(c, q, w, made)
     return Tile(
         "dsp.dense",
@@ -58,6 +61,7 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
             "stores": entries,
             "held": held(made, WIDTH),
             "ordered": ordered,
+            "bytes": "BYTES" if signed else "UNSIGNED",
             "lanes": 1,
             "apart": False,
             "widen": WIDEN[ordered],

@@ -19,6 +19,7 @@ from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.helium_finish import Shape, finish
 from mlftool.targets.kernels.parts import (
     Tile,
+    Walk,
     byte_kernel,
     constants,
     distances_while_reading,
@@ -46,15 +47,19 @@ def quads(c: Contraction, q: Quantisation) -> Tile | None:
     return _quads(c, q, "helium.quads", VECTOR, "", "mlf/mve.h")
 
 
-@byte_kernel("mve", signed=True)
+@byte_kernel("mve")
 def row(c: Contraction, q: Quantisation) -> Tile | None:
-    """A single pixel x eight channels at a time."""
+    """A single pixel x eight channels at a time; of uint8 if it is read where it is."""
     if c.pixels > 1 or c.oc <= 4:
         return None
     column = -(-c.depth // VECTOR) * VECTOR
-    f = finish(c, q, Shape("octet", "oc", f"mlf_min_i32(8, {c.oc} - oc)" if c.oc % 8 else "8"))
+    shape = Shape("octet", "oc", f"mlf_min_i32(8, {c.oc} - oc)" if c.oc % 8 else "8")
+    unsigned = c.v.x(0).dtype.name == "uint8"
+    f = finish(c, q, shape, less=128 if unsigned else 0)
     columns = Operand("columns", "int8_t", "scratch", bytes=column)
-    order = walk(c, 1, column, columns, f.operands)
+    if unsigned and not (c.dense and column == c.depth):
+        return None
+    order = Walk.in_place() if unsigned else walk(c, 1, column, columns, f.operands)
     return Tile(
         "helium.row",
         "helium.c.j2",
@@ -62,8 +67,8 @@ def row(c: Contraction, q: Quantisation) -> Tile | None:
         constants(w=_packed(c, column, VECTOR, 8)),
         order.scratch,
         f,
-        _params(c, q, column, VECTOR, "", 8),
-        cost=-(-c.oc // 8) * (column * 18.0 / VECTOR + 25.0) + column / 4.0,
+        _params(c, q, column, VECTOR, "_u8" if unsigned else "", 8),
+        cost=-(-c.oc // 8) * (column * (18.0 + unsigned) / VECTOR + 25.0) + column / 4.0,
         header="mlf/mve.h",
         walk=order,
     )

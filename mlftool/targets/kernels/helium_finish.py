@@ -10,7 +10,7 @@ form here are computed element by element.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,8 +87,10 @@ class Finish:
     bits: int = 8  # of what `vector` makes
 
 
-def finish(c: Contraction, q: Quantisation, shape: Shape) -> Finish:
-    bias = shape.lanes(folded_bias(c, q).astype(np.int32))
+def finish(c: Contraction, q: Quantisation, shape: Shape, less: int = 0) -> Finish:
+    """`less` is taken from each input before it is multiplied."""
+    moved = replace(q, x_zero_point=q.x_zero_point - less)
+    bias = shape.lanes(folded_bias(c, moved).astype(np.int32))
     b = Operand("b", "int32_t", "const", array=bias)
     lane = "i / 2 + i % 2 * 4" if shape.kind == "octet" else "(pixel - p) * 4 + i"
     index = f"{shape.channel} + i"

@@ -54,7 +54,7 @@ def _bid(v: View, portable: Kernel | None, finish: tuple[str, ...]) -> Kernel | 
     """The loops of `portable`, eight channels in one; `finish` makes `out` of int16 `sums`."""
     if portable is None or math.prod(v.attr("kernel_shape")) > MOST or v.node.body:
         return None
-    if not (v.x(0).dtype.is_int8 and v.y.dtype.is_int8):
+    if not v.x(0).dtype.name == v.y.dtype.name == "int8":
         return None
     channels = portable.params["channels"]
     if portable.params["padded"] or channels % LANES:
