@@ -166,8 +166,8 @@ def multiply_add(a: Any, b: Any, c: Any) -> Array:
 
 
 def late_pair(added: bool, values: Sequence[Array], raised: int = 0) -> Array:
-    """onnxruntime's sum, or product, of two stored tensors. `values` are each of them with its scale
-    and zero point, then those of the result, in whose type it is; bytes are `raised` less than
+    """onnxruntime's sum, or product, of two stored tensors. `values` are each of them with its
+    scale and zero point, then those of the result, whose type it has; bytes are `raised` less than
     their zero points take for granted. What is not a number becomes the least."""
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (v.astype(np.float32) for v in values)
     a, b, stored = a + np.float32(raised), b + np.float32(raised), values[-1].dtype
