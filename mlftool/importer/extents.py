@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from onnx import NodeProto
 
+from mlftool.importer.functions import has_body
+from mlftool.importer.schema import opset_of
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.boxes import stretched
@@ -36,6 +38,8 @@ def adapted(scope: Scope, node: NodeProto) -> Outcome:
     if record is not None and Trait.ELEMENTWISE in record.traits:
         stretched(scope, changed)
         return Next(changed)
+    if record is None and has_body(changed, opset_of(changed, scope.opsets)):
+        return Next(changed)  # what it stands for is adapted
     return Refuse("MLF0302", "reads a tensor whose extents are known only at run time", EXTENTS)
 
 

@@ -23,10 +23,11 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.protos import attributes, op_name
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope, Work, resumed
-from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaper, Shaping, UnboundedError, exactly
+from mlftool.onnx_rules.shaping import INT64, Box, Shaper, Shaping, UnboundedError
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import UnsupportedError
-from mlftool.ops.base import known, record
+from mlftool.ops.base import known
+from mlftool.ops.shapers import elements
 
 
 def shaped(scope: Scope, node: NodeProto) -> Outcome:
@@ -70,22 +71,6 @@ def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
         found = tuple(known or new for known, new in zip(kept, fresh, strict=True))
         scope.symbols.update(dict.fromkeys(made, found) if any(found) else {})
     return KEEP
-
-
-def elements(scope: Scope, name: str) -> list[Element]:
-    """What is known of each element of an integer tensor: of constants, extents, and what picks,
-    joins and compares those."""
-    if name in scope.consts:
-        return [exactly(int(n)) for n in scope.consts[name].reshape(-1)]
-    if name in scope.bounds:
-        return [Element(scope.bounds[name], name, least=0)]
-    node = next((n for n in reversed(scope.nodes) if name in n.outputs), None)
-    unknown = [Element()] * scope.types[name].elements
-    if node is None or name != node.result:
-        return unknown
-    rule = record(node).bounds
-    found = rule(scope, node, [elements(scope, i) for i in node.inputs if i]) if rule else None
-    return found if found is not None and len(found) == len(unknown) else unknown
 
 
 def _known(scope: Scope, box: Box) -> tuple[str, ...]:

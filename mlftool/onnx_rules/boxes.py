@@ -8,7 +8,7 @@ changes nothing: zeros for a sum, the least value for a maximum.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,17 @@ from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import EXTENTS, Next, Outcome, Refuse, Replace, Rule, Scope, Symbols
+from mlftool.onnx_rules.scope import (
+    EXTENTS,
+    KEEP,
+    Next,
+    Outcome,
+    Refuse,
+    Replace,
+    Rule,
+    Scope,
+    Symbols,
+)
 
 
 def as_it_is(scope: Scope, node: NodeProto) -> Outcome:
@@ -39,6 +49,20 @@ def filled(scope: Scope, node: NodeProto, k: int, value: Any, symbols: Symbols =
         scope.nodes.append(Node("mlf.FillBeyond", inputs, (box,), attrs, f"beyond {name}"))
         node.input[k] = box
     return type_
+
+
+def whole(scope: Scope, node: NodeProto) -> Outcome:
+    """The node computes the whole box of its first input; its result has the same extents on the
+    same axes."""
+    symbols = scope.symbols_of(node.input[0])
+
+    def then() -> Outcome:
+        for name in filter(scope.types.__contains__, node.output):
+            rank = len(scope.types[name].shape)
+            scope.symbols[name] = tuple((*symbols, *[""] * rank)[:rank])
+        return KEEP
+
+    return Replace((node,), scope.hiding({node.input[0]}), then)
 
 
 def first_alone(rule: Rule) -> Rule:
@@ -130,23 +154,39 @@ ZEROS = filling(lambda row: 0)
 ALONE = first_alone(as_it_is)
 
 
-def each_alone(free: Callable[[NodeProto, int], Sequence[int]]) -> Rule:
+def each_alone(
+    free: Callable[[NodeProto, int], Collection[int]],
+    together: Collection[int] = (0,),
+    then: Rule = as_it_is,
+) -> Rule:
     """The rule of operators that compute by itself what has one place along the axes that are
-    `free` of the first input: of a node and of a rank."""
+    `free` of the inputs `together`: of a node and of a rank. `then`: what applies to them."""
 
     def rule(scope: Scope, node: NodeProto) -> Outcome:
+        boxes: dict[int, str] = {}  # per axis the first input that has it
         for k, name in enumerate(node.input):
             extents = scope.extents_of(name) if name else ()
-            allowed = free(node, len(extents)) if k == 0 else ()
+            allowed = free(node, len(extents)) if k in together else ()
             if any(symbol for a, symbol in enumerate(extents) if a not in allowed):
                 text = f"an extent of '{name}' along which it computes is known only at run time"
-                return Refuse("MLF0302", text)
-        return Next(node)
+                return Refuse("MLF0302", text, EXTENTS)
+            for a in allowed if len(together) > 1 else ():
+                first = boxes.setdefault(a, name)
+                if (n := scope.types[name].shape[a]) != (most := scope.types[first].shape[a]):
+                    text = f"'{first}' and '{name}' have up to {most} and {n} places on axis {a}"
+                    return Refuse("MLF0302", f"{text}; expected as many", EXTENTS)
+        return then(scope, node)
 
     return rule
 
 
-OF_BATCHES = each_alone(lambda node, rank: [0])
+def of_batches(*together: int, then: Rule = as_it_is) -> Rule:
+    """The rule of operators that take one element of a batch after the other, on axis 0 of the
+    inputs `together`."""
+    return each_alone(lambda node, rank: range(min(rank, 1)), together, then)
+
+
+OF_BATCHES = of_batches(0)
 
 
 def _before_axis(node: NodeProto, rank: int) -> Sequence[int]:
@@ -154,6 +194,7 @@ def _before_axis(node: NodeProto, rank: int) -> Sequence[int]:
 
 
 OF_ROWS = each_alone(_before_axis)
+OF_MATRICES = each_alone(lambda node, rank: range(rank - 2))
 OF_MATRIX_ROWS = each_alone(lambda node, rank: range(rank - 1))
 
 

@@ -15,7 +15,17 @@ from mlftool.ir.graph import Node, TensorType
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
-from mlftool.onnx_rules.shaping import Bounds, Element, exactly, largest_of, least_of
+from mlftool.onnx_rules.shaping import (
+    Bounds,
+    Element,
+    difference_of,
+    exactly,
+    largest_of,
+    least_of,
+    product_of,
+    quotient_of,
+    sum_of,
+)
 from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
@@ -198,9 +208,15 @@ def _each(pick: Callable[[Sequence[Element]], Element]) -> Bounds:
             return None
         rows = [p * count if len(p) == 1 else p for p in parts]
         equal = len({len(row) for row in rows}) == 1
-        return [pick(each) for each in zip(*rows, strict=True)] if equal else None
+        low, high = scope.types[node.result].dtype.range
+        found = [pick(each) for each in zip(*rows, strict=True)] if equal else None
+        return found and [e if _within(e, low, high) else Element() for e in found]
 
     return bounds
+
+
+def _within(e: Element, low: int, high: int) -> bool:
+    return (e.least is None or e.least >= low) and (e.most is None or e.most <= high)
 
 
 def _are_equal(pair: Sequence[Element]) -> Element:
@@ -227,10 +243,17 @@ def _binary(name: str, expr: ExprFn, relay_op: str, *traits: Trait, **fields: An
     elementwise(name, expr, *traits, relay=relay.binary(relay_op), older=older, **fields)
 
 
-_binary("Add", _wrapping("+"), "add", Trait.ADDITION, affine=_shifted)
-_binary("Sub", _wrapping("-"), "subtract", affine=_difference)
-_binary("Mul", _wrapping("*"), "multiply", Trait.MULTIPLICATION, affine=_scaled)
-_binary("Div", _divide, "divide", affine=_quotient)
+_binary("Add", _wrapping("+"), "add", Trait.ADDITION, affine=_shifted, bounds=_each(sum_of))
+_binary("Sub", _wrapping("-"), "subtract", affine=_difference, bounds=_each(difference_of))
+_binary(
+    "Mul",
+    _wrapping("*"),
+    "multiply",
+    Trait.MULTIPLICATION,
+    affine=_scaled,
+    bounds=_each(product_of),
+)
+_binary("Div", _divide, "divide", affine=_quotient, bounds=_each(quotient_of))
 _binary("Pow", _pow, "power", includes=("mlf/math.h", "mlf/convert.h"))
 _binary("BitwiseAnd", _bitwise("&"), "bitwise_and")
 _binary("BitwiseOr", _bitwise("|"), "bitwise_or")

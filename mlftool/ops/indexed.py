@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from onnx import NodeProto
 
 from mlftool.ir.graph import Node, View
 from mlftool.ir.relay import Site
-from mlftool.onnx_rules.boxes import ALONE, filled, keep_shape
+from mlftool.onnx_rules.boxes import ALONE, each_alone, filled, keep_shape
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Scope, Work, stepwise
 from mlftool.onnx_rules.shaping import Element, largest_of
@@ -70,6 +71,8 @@ def from_front(scope: Scope, steps: Steps, axes: slice) -> str:
     data, indices = steps.x(0), steps.x(1)
     row, end = scope.types[indices].dtype, scope.fresh(f"{steps.node.output[0]}.end")
     keep_shape(scope, data, end, row, axes)
+    if not scope.types[indices].shape:  # a sum with a vector would be one
+        end = steps("Reshape", end, steps.const([], np.int64))
     below = steps("Less", indices, steps.const(0, row.numpy))
     return steps("Where", below, steps("Add", indices, end), indices)
 
@@ -242,7 +245,23 @@ def _reversed(f: Facts) -> str:
     return f.beyond(1, 0, f.x[axes[0]], "lengths")
 
 
-@op("ReverseSequence", Trait.MOVES_DATA, moved=FIRST, checks=(_reversed,))
+def _reversed_boxes(scope: Scope, node: NodeProto) -> Outcome:
+    """Of other axes than that of time; beyond the last batch none is reversed."""
+    time = attributes(node).get("time_axis", 0)
+    free = lambda _, rank: {*range(rank)} - {time if rank > 1 else -1}  # noqa: E731
+    outcome = each_alone(free, (0, 1))(scope, node)
+    if isinstance(outcome, Next):
+        filled(scope, node, 1, 0)
+    return outcome
+
+
+@op(
+    "ReverseSequence",
+    Trait.MOVES_DATA,
+    moved=FIRST,
+    checks=(_reversed,),
+    extents=_reversed_boxes,
+)
 def reverse_sequence(v: View) -> Kernel:
     """The first `lengths[b]` steps of each batch backwards, the others as they are."""
     shape = v.x(0).shape

@@ -14,20 +14,23 @@ import numpy as np
 import onnx
 
 from mlftool.ir.graph import Array
-from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is
+from mlftool.onnx_rules.scope import Refuse, Rule
 from mlftool.onnx_rules.steps import OPSETS, Steps, attribute_kinds
 from mlftool.ops.base import Expansion, UnsupportedError, expands
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
 
-def ml(name: str, **words: Iterable[str]) -> Callable[[Expansion], Expansion]:
+def ml(
+    name: str, extents: Rule = OF_BATCHES, **words: Iterable[str]
+) -> Callable[[Expansion], Expansion]:
     """Register an expansion. The kinds of attributes are those of the last schema that has any."""
     kinds: dict[str, str] = {}
     for opset in (1, 3, OPSETS["ai.onnx.ml"]):
         if onnx.defs.has(name, opset, "ai.onnx.ml"):
             kinds |= attribute_kinds(name, opset, "ai.onnx.ml")
-    return expands(f"ai.onnx.ml.{name}", kinds=kinds, words=words)
+    return expands(f"ai.onnx.ml.{name}", kinds=kinds, words=words, extents=extents)
 
 
 def numbers(s: Steps, name: str, rows: int) -> Array:
@@ -198,18 +201,18 @@ def _imputer(s: Steps) -> None:
     s("Where", missing, s.const(s.attrs[f"imputed_value_{kind}"], dtype), x, out=0)
 
 
-@ml("FeatureVectorizer")
+@ml("FeatureVectorizer", extents=as_it_is)
 def _vectorizer(s: Steps) -> None:
     """Columns side by side: of each the first `inputdimensions`, zeros where it has fewer."""
     parts = []
     for i, width in enumerate(s.attrs["inputdimensions"]):
         value, shape = s("Cast", s.x(i), to=FLOAT), _shape(s, i)
-        rows = shape[0] if len(shape) > 1 else 1
-        value = s("Reshape", value, s.const([rows, -1], np.int64))
+        value = s("Flatten", value, axis=min(1, len(shape) - 1))
         ends = (s.const([n], np.int64) for n in (0, width, 1))
-        parts.append(s("Slice", value, *ends))
+        value = s("Slice", value, *ends)
         if (more := width - math.prod(shape[-1:] if len(shape) < 2 else shape[1:])) > 0:
-            parts.append(s.const(np.zeros((rows, more)), np.float32))
+            value = s("Pad", value, s.const([0, 0, 0, more], np.int64))
+        parts.append(value)
     s("Concat", *parts, out=0, axis=1)
 
 

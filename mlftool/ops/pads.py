@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Site
-from mlftool.onnx_rules.boxes import ALONE
+from mlftool.onnx_rules.boxes import ALONE, whole
 from mlftool.onnx_rules.draft import Draft
-from mlftool.onnx_rules.scope import Scope
-from mlftool.onnx_rules.shaping import Box, Shaping
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import EXTENTS, Outcome, Refuse, Scope
+from mlftool.onnx_rules.shaping import Box, Shaping, UnboundedError
 from mlftool.ops import folded
 from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, of_form, op
 from mlftool.ops.indexed import place
@@ -59,13 +61,21 @@ def _pads_to_inputs(scope: Scope, d: Draft) -> None:
 
 
 def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
-    """By amounts known only at run time; they may be negative."""
+    """By amounts, or of extents, that are known only at run time; amounts may be negative."""
     x, mode = s.type(0).shape, attrs.get("mode", b"constant")
     mode = mode.decode() if isinstance(mode, bytes) else mode
     if mode not in ("constant", "edge"):
-        raise UnsupportedError(f"mode '{mode}' by computed amounts; supported: constant, edge")
+        text = f"mode '{mode}' by amounts or of extents known only at run time"
+        raise UnsupportedError(f"{text}; supported: constant, edge")
+    if not s.steps.x(1):
+        raise UnboundedError  # amounts are attributes, before opset 11
     at_axes = [int(a) % len(x) for a in s.constant(3, "axes", np.arange(len(x)))]
-    bounds = s.bounds([None if k in at_axes else n for k, n in enumerate(x)])
+    by = s.known(1)
+    best: list[int | None] = [None if k in at_axes else n for k, n in enumerate(x)]
+    if by is not None:
+        for axis, before, after in zip(at_axes, *by.reshape(2, -1), strict=True):
+            best[axis] = max(0, x[axis] + int(before) + int(after))
+    bounds = s.bounds(best)
     value, outside = s.steps.x(0), ""
     extents = s.true_extents()
     for k, axis in enumerate(at_axes):
@@ -86,6 +96,24 @@ def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     return Box(bounds, tuple(extents))
 
 
+def _padded_boxes(scope: Scope, node: NodeProto) -> Outcome:
+    """Axes whose extents are known only at run time and that get nothing are as they are; what
+    others get is `_pad_in_box`'s."""
+    symbols, attrs = scope.extents_of(node.input[0]), attributes(node)
+    pads = attrs.get("pads") or attrs.get("paddings") or scope.consts.get(_input(node, 1))
+    axes = scope.consts.get(_input(node, 3), range(len(symbols)))
+    if pads is None or (_input(node, 3) not in scope.consts and _input(node, 3)):
+        return ALONE(scope, node)
+    each = np.resize(np.array(pads, np.int64), (2, len(axes)))
+    by_axis = {int(a) % len(symbols): each[:, j] for j, a in enumerate(axes)}
+    stay = not any(symbols[a] and by.any() for a, by in by_axis.items())
+    return whole(scope, node) if stay and np.size(pads) == each.size else ALONE(scope, node)
+
+
+def _input(node: NodeProto, k: int) -> str:
+    return node.input[k] if k < len(node.input) else ""
+
+
 @op(
     "Pad",
     *(Trait.MOVES_DATA, Trait.SAME_RANK),
@@ -93,7 +121,7 @@ def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     checks=(_borders,),
     words={"mode": ("constant", "wrap", *PADDED)},
     older=((11, _pads_to_inputs),),
-    extents=ALONE,
+    extents=_padded_boxes,
     shaped=_pad_in_box,
     constant=folded.pad,
     relay=_relay_pad,
@@ -180,7 +208,22 @@ def _wrapped(at: str, begin: str, n: int, out: int) -> str:
     return f"{least} + mlf_wrap({at} - ({least}), {most} - ({least}))"
 
 
-@op("CenterCropPad", Trait.NARROW, Trait.SAME_RANK, forms=of_form("*", "?"))
+def _cropped_boxes(scope: Scope, node: NodeProto) -> Outcome:
+    """Of axes that it leaves as they are."""
+    symbols = scope.extents_of(node.input[0])
+    axes = {a % len(symbols) for a in attributes(node).get("axes") or range(len(symbols))}
+    if any(symbols[a] for a in axes):
+        text = f"an extent of '{node.input[0]}' that it changes is known only at run time"
+        return Refuse("MLF0302", text, EXTENTS)
+    return whole(scope, node)
+
+
+@op(
+    "CenterCropPad",
+    *(Trait.NARROW, Trait.SAME_RANK),
+    forms=of_form("*", "?"),
+    extents=_cropped_boxes,
+)
 def center_crop_pad(v: View) -> Kernel:
     """The middle of x, or x in the middle of zeros; the shape is the output's type."""
     sizes = zip(v.x(0).shape, v.y.shape, strict=True)

@@ -191,11 +191,16 @@ def _split_box(scope: Scope, node: NodeProto) -> Outcome:
     return Next(node)
 
 
+def _parted(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+    return parts[0] if len(scope.types[node.inputs[0]].shape) == 1 else None
+
+
 @op(
     "Split",
     *(Trait.MOVES_DATA, Trait.SAME_RANK, Trait.AXIS),
     moved=FIRST,
     extents=first_alone(_split_box),
+    bounds=_parted,
     older=((13, attr_to_input("split", 1)),),
     relay=_relay_split,
 )

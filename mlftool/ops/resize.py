@@ -16,11 +16,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 
 from mlftool.ir.dtype import DType, float32, int32, int64
 from mlftool.ir.graph import TensorType, View
+from mlftool.onnx_rules.boxes import whole
 from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
-from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import CONSTANT, EXTENTS, Outcome, Refuse, Scope
 from mlftool.ops.base import (
     FIRST,
     Attributes,
@@ -37,6 +40,7 @@ from mlftool.ops.base import (
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.plain import float_of
 from mlftool.ops.scalar import Load, Store, around, literal, read_by
+from mlftool.ops.shapers import elements
 
 TRANSFORMS = {
     "half_pixel": "MLF_RESIZE_HALF_PIXEL",
@@ -256,6 +260,45 @@ def _crop_fits(f: Facts) -> str:
     return "" if roi == (count,) else f"a crop of shape {shown(roi)}; expected {count} numbers"
 
 
+def _resized_boxes(scope: Scope, node: NodeProto) -> Outcome:
+    """Axes whose extents are known only at run time stay as they are; sizes that say so become
+    their bounds."""
+    symbols, attrs = scope.extents_of(node.input[0]), attributes(node)
+    late = [a for a, symbol in enumerate(symbols) if symbol]
+    axes = [a % len(symbols) for a in attrs.get("axes") or range(len(symbols))]
+    said = {axis: j for j, axis in enumerate(axes)}
+    if any(a in said for a in late):
+        proportions = attrs.get("keep_aspect_ratio_policy", b"stretch") != b"stretch"
+        crop = attrs.get("coordinate_transformation_mode") == b"tf_crop_and_resize"
+        scales = _said_scales(scope, node, attrs)
+        sizes = elements(scope, node.input[3]) if scales is None and len(node.input) > 3 else []
+        stay = [
+            scales[said[a]] == 1
+            if scales is not None and len(scales) == len(axes)
+            else len(sizes) == len(axes) and sizes[said[a]].symbol == symbols[a]
+            for a in late
+            if a in said
+        ]
+        if proportions or crop or not all(stay):
+            text = f"an extent of '{node.input[0]}' that it changes is known only at run time"
+            return Refuse("MLF0302", text, EXTENTS)
+        if any(not e.exact and axes[j] not in late for j, e in enumerate(sizes)):
+            return Refuse("MLF0206", "its sizes are known only at run time", CONSTANT)
+        if sizes:
+            shape = scope.types[node.input[0]].shape
+            known = [shape[a] if a in late else e.most for a, e in zip(axes, sizes, strict=True)]
+            node.input[3] = scope.new_const(f"{node.input[3]}.bound", np.array(known, np.int64))
+    return whole(scope, node)
+
+
+def _said_scales(scope: Scope, node: NodeProto, attrs: Attributes) -> Sequence[float] | None:
+    """Scales that are known: an attribute or the last of two or three inputs."""
+    if "scales" in attrs or "height_scale" in attrs:
+        return attrs.get("scales") or [1.0, 1.0, attrs["height_scale"], attrs["width_scale"]]
+    name = node.input[min(2, len(node.input) - 1)]
+    return scope.consts[name].reshape(-1).tolist() or None if name in scope.consts else None
+
+
 def _upsample(scope: Scope, d: Draft) -> None:
     """The first name of Resize, which had scales as attributes, for two axes at the very first."""
     if "height_scale" in d.attrs:
@@ -402,6 +445,7 @@ old(
     checks=(_some_image,),
     words={"mode": ("nearest", "linear", "bilinear")},
     older=((EVERY_OPSET, _upsample),),
+    extents=_resized_boxes,
 )
 
 
@@ -419,6 +463,7 @@ old(
         "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
     },
     older=((11, _asymmetric),),
+    extents=_resized_boxes,
     resolve=_axes_that_change,
 )
 def resize(v: View) -> Kernel:

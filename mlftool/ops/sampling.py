@@ -10,7 +10,7 @@ from onnx import NodeProto
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
-from mlftool.onnx_rules.boxes import filled, static_input
+from mlftool.onnx_rules.boxes import filled, of_batches, static_input
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Next, Outcome, Scope
 from mlftool.ops.base import Facts, Kernel, Trait, UnsupportedError, of_form, op, shown
@@ -34,7 +34,13 @@ def _without_size(scope: Scope, d: Draft) -> None:
     d.inputs = d.inputs[:1]
 
 
-@op("GridSample", Trait.KEPT, forms=of_form("*", "*"), words=GRIDS)
+@op(
+    "GridSample",
+    Trait.KEPT,
+    forms=of_form("*", "*"),
+    words=GRIDS,
+    extents=of_batches(0, 1),
+)
 def grid_sample(v: View) -> Kernel:
     """Any number of axes; the taps of all axes multiply. The grid counts axes from the last.
 
@@ -106,8 +112,8 @@ def _regions(v: View) -> dict[str, Any]:
 def _regions_in_box(scope: Scope, node: NodeProto) -> Outcome:
     """Of a whole image; beyond the last region there are empty ones."""
     static_input(scope, node)
-    filled(scope, node, 1, 0)
-    filled(scope, node, 2, 0)
+    for k in range(1, len(node.input)):
+        filled(scope, node, k, 0)
     return Next(node)
 
 
@@ -140,7 +146,7 @@ def roi_align(v: View) -> Kernel:
     )
 
 
-@op("MaxRoiPool", Trait.KEPT, forms=of_form("????", "?5"))
+@op("MaxRoiPool", Trait.KEPT, forms=of_form("????", "?5"), extents=_regions_in_box)
 def max_roi_pool(v: View) -> Kernel:
     """The largest element of each bin of each region; regions are rounded to whole elements."""
     row = float_of(v, v.y.dtype)
@@ -183,6 +189,7 @@ def _deformed(f: Facts) -> str:
     Trait.KEPT,
     forms=of_form("nihw", "o???", "n?yx", "o", "n?yx"),
     checks=(_groups, _deformed),
+    extents=of_batches(0, 2, 4),
 )
 def deform_conv(v: View) -> Kernel:
     """A convolution whose every tap is moved by an offset and weighed by a mask."""

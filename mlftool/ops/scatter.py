@@ -14,7 +14,7 @@ import numpy as np
 from onnx import NodeProto
 
 from mlftool.ir.graph import View
-from mlftool.onnx_rules.boxes import filled
+from mlftool.onnx_rules.boxes import filled, of_batches, whole
 from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope, Work, stepwise
@@ -207,7 +207,7 @@ def tensor_scatter(v: View) -> Kernel:
     )
 
 
-@op("Col2Im")
+@op("Col2Im", extents=of_batches(0, then=whole))
 def col_to_image(v: View) -> Kernel:
     """The sum of all blocks, each put back where it was cut from the image."""
     image = v.y.shape[2:]

@@ -9,12 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.scope import Refuse, Scope
 from mlftool.onnx_rules.shaping import Box, Element, Shaping, exactly
-from mlftool.ops.base import UnsupportedError
+from mlftool.ops.base import UnsupportedError, record
 
 Extent = int | str  # static, or the name of an int64 scalar
 REST = exactly(-1)  # what is left of the elements
+
+
+def elements(scope: Scope, name: str) -> list[Element]:
+    """What is known of each element of an integer tensor: of constants, extents, and what picks,
+    joins, compares and counts with those. A rule lists the elements of all outputs in turn."""
+    if name in scope.consts:
+        return [exactly(int(n)) for n in scope.consts[name].reshape(-1)]
+    if name in scope.bounds:
+        return [Element(scope.bounds[name], name, least=0)]
+    node = next((n for n in reversed(scope.nodes) if name in n.outputs), None)
+    unknown = [Element()] * scope.types[name].elements
+    rule = record(node).bounds if node is not None else None
+    if node is None or rule is None:
+        return unknown
+    found = rule(scope, node, [elements(scope, i) for i in node.inputs if i])
+    counts = [scope.types[o].elements if o else 0 for o in node.outputs]
+    if found is None or len(found) != sum(counts):
+        return unknown
+    first = sum(counts[: node.outputs.index(name)])
+    return found[first : first + len(unknown)]
 
 
 def reshape_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:

@@ -14,6 +14,7 @@ import numpy as np
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, View
+from mlftool.onnx_rules.boxes import OF_MATRICES
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, of_form, op
@@ -197,7 +198,7 @@ def mel_weight_matrix(v: View) -> Kernel:
     )
 
 
-@op("Det")
+@op("Det", extents=OF_MATRICES)
 def determinant(v: View) -> Kernel:
     """By elimination, the largest element of each column first."""
     _float_only(v)

@@ -13,6 +13,7 @@ import numpy as np
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Array, TensorType, View
+from mlftool.onnx_rules.boxes import OF_BATCHES
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import literal
@@ -88,7 +89,7 @@ def _result(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> Ten
     return TensorType(x.dtype, (x.shape[0], int(attrs["n_targets"])))
 
 
-@op("mlf.Trees", result=_result)
+@op("mlf.Trees", result=_result, extents=OF_BATCHES)
 def trees(v: View) -> Kernel:
     """Sums, means, least or largest of the weights that each target gets: TreeEnsemble's scores."""
     row, forest, how = float_of(v, v.x(0).dtype), Forest.of(v), v.attr("aggregate_function", SUM)

@@ -366,8 +366,8 @@ BAD = {
     "regions of an image whose extents are late": """g (float[1,2,4,4] x, bool[4] c, float[3,4] r)
         => (float[3,2,1,1] y) { a = Compress <axis = 2> (x, c)
         i = Constant <value = int64[3] {0, 0, 0}> () y = RoiAlign (a, r, i) }""",
-    "an operator nobody taught": """g (float[4,4] x, bool[4] c) => (float[k] y) {
-        a = Compress <axis = 0> (x, c) y = Det (a) }""",
+    "a determinant of a matrix whose extent is late": """g (float[4,4] x, bool[4] c)
+        => (float[k] y) { a = Compress <axis = 0> (x, c) y = Det (a) }""",
 }
 
 
