@@ -149,26 +149,37 @@ def test_equalisation_keeps_the_function_and_helps_unequal_channels() -> None:
     assert after > before + 6
 
 
-def test_a_channel_that_is_hardly_ever_positive_is_not_taken_for_a_small_one() -> None:
-    """One sample of 64 lets it through a little, others later as much as its neighbours: scaled up
-    by what was seen, it would be cut off."""
-    draw = np.random.default_rng(4)
-    w = draw.normal(0, 0.5, (6, 4)).astype(np.float32)
-    x = draw.normal(size=(64, 1, 4)).astype(np.float32)
-    sums = x[:, 0] @ w[0]
-    bias = np.zeros(6, np.float32)
-    bias[0] = -np.sort(sums)[-1] + 0.01  # of the largest 0.01 is left
+def rarely_active(seed: int) -> tuple[onnx.ModelProto, np.ndarray, np.ndarray]:
+    """A network of which two channels of eight let one of the first samples through, a little, and
+    those that it calibrates on and others."""
+    draw = np.random.default_rng(seed)
+    w = draw.normal(0, 0.5, (8, 4)).astype(np.float32)
+    first, later = (draw.normal(size=(n, 1, 4)).astype(np.float32) for n in (64, 256))
+    bias = np.zeros(8, np.float32)
+    bias[:2] = 0.01 - (first[:, 0] @ w[:2].T).max(axis=0)  # of the largest 0.01 is left
     net = Net(opset=17)
-    h = net.node(
-        "Gemm", net.input("x", np.float32, (1, 4)), net.const(w), net.const(bias), transB=1
-    )
-    out = net.const(draw.normal(0, 0.5, (3, 6)).astype(np.float32)), net.const(np.zeros(3, "f"))
-    plain = prepared(net.model(net.node("Gemm", net.node("Relu", h), *out, transB=1)), "net.onnx")
-    found = network(plain, "net.onnx")
-    studio = Studio(found, samples_of({"x": x}, plain, "data"))
-    other = equalised(found, reached(found, studio), 1.0)
-    (times,) = {f.times for f in other.factors.values()}
-    assert times[0] > 0.2 * max(times[1:])
+    operands = net.input("x", np.float32, (1, 4)), net.const(w), net.const(bias)
+    h = net.node("Relu", net.node("Gemm", *operands, transB=1))
+    out = net.const(draw.normal(0, 0.5, (3, 8)).astype(np.float32)), net.const(np.zeros(3, "f"))
+    return net.model(net.node("Gemm", h, *out, transB=1)), first, later
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_channels_that_are_hardly_ever_positive_are_not_taken_for_small_ones(seed: int) -> None:
+    """Other samples let them through as much as their neighbours: scaled up by what was seen, they
+    would be cut off, which costs 0.5 to 14 dB on samples that did not calibrate."""
+    model, first, later = rarely_active(seed)
+    plain = prepared(model, "net.onnx")
+    net = network(plain, "net.onnx")
+    given, others = (samples_of({"x": x}, plain, "data") for x in (first, later))
+    studio = Studio(net, given)
+
+    def held_back(made: Network) -> float:
+        plan = plainest(made, ranges_of(Studio(made, given)))
+        judge = Studio(made, others)
+        return sqnr(judge.judged(plan), judge.judged(None))
+
+    assert held_back(equalised(net, reached(net, studio), 1.0)) > held_back(net) - 0.4
 
 
 @pytest.mark.parametrize("make", [lambda: mobile(spread=1.0), residual])
