@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -71,23 +71,37 @@ class Device:
 
 @dataclass(frozen=True)
 class Prices:
-    """What each layer costs in each precision, were all layers in it; a search adds them up."""
+    """What plans cost, and before they are compiled what their layers cost in other plans."""
 
     device: Device
     plan: Plan
+    _known: dict[tuple[Precision, ...], Cost] = field(default_factory=dict, compare=False)
 
     @cached_property
     def table(self) -> Mapping[Precision, Mapping[str, Cost]]:
         return {p: self.device.costs(self.plan.uniform(p)) for p in Precision}
 
     def layer(self, name: str, precision: Precision) -> Cost:
+        """Were all layers in it."""
         return self.table[precision].get(name, NOTHING)
 
-    def of(self, plan: Plan) -> Cost:
-        """The whole: layers by their precision, all else as next to int8 layers."""
+    def sum(self, plan: Plan) -> Cost:
+        """Layers by their precision, all else as between int8 layers: what it costs to go from one
+        precision to another is not counted."""
         whole = self.table[Precision.INT8]
         rest = total(cost for name, cost in whole.items() if name not in plan.precisions)
         return rest + total(self.layer(n, p) for n, p in plan.precisions.items())
+
+    def known(self, plan: Plan) -> bool:
+        """Whether it is compiled."""
+        return tuple(plan.precisions.values()) in self._known
+
+    def of(self, plan: Plan) -> Cost:
+        """Of the compiled plan."""
+        key = tuple(plan.precisions.values())
+        if key not in self._known:
+            self._known[key] = total(self.device.costs(plan).values())
+        return self._known[key]
 
 
 def device_outputs(model: ModelProto, samples: Samples) -> dict[str, Array]:

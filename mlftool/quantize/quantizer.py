@@ -28,8 +28,9 @@ from mlftool.quantize.network import float_outputs, network
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.prepare import prepared
 from mlftool.quantize.samples import samples_of
-from mlftool.quantize.search import Found, Point, search
+from mlftool.quantize.search import Found, search
 from mlftool.quantize.studio import Studio
+from mlftool.quantize.trials import Point
 from mlftool.quantize.write import written
 
 MOST_SAMPLES = 64  # that ranges and rounding are chosen on; accuracy is of others

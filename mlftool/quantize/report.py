@@ -10,7 +10,7 @@ from mlftool.quantize.device import Cost
 from mlftool.quantize.metrics import shown
 from mlftool.quantize.plan import Precision
 from mlftool.quantize.quantizer import Quantized
-from mlftool.quantize.search import Point
+from mlftool.quantize.trials import Point
 
 
 def text(q: Quantized, output: str) -> str:

@@ -2,34 +2,30 @@
 
 From int8, weights of the layers that mind least go to four bits until the flash budget holds; then,
 while the accuracy is missed, the layers that gain most for their cost get 16-bit activations or
-stay in float; what turns out not to be needed is taken back. In the same way a little more is paid
-for the float model's accuracy, if that is wished for.
+stay in float. From what was found, and from each plan of one precision that fits, other precisions
+of one layer or two are tried as long as that makes the plan cheaper. Where int8 fits, only weights
+may get fewer bits: wider activations take more RAM. In the same way a little more is paid for the
+float model's accuracy, if that is wished for.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
-from mlftool.ir.graph import Array
-from mlftool.quantize.device import Cost, Prices
-from mlftool.quantize.metrics import Goal, sqnr
+from mlftool.quantize.device import Prices
+from mlftool.quantize.metrics import Goal
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.studio import Studio
+from mlftool.quantize.trials import Point, Trials, cheaper, near
 
 LITTLE = 0.2  # of the instructions, for what is only wished for
 UPGRADES = (Precision.INT16, Precision.FLOAT)  # of equal gains the first
-
-
-@dataclass(frozen=True)
-class Point:
-    """A plan on the curve of cost against accuracy."""
-
-    what: str
-    cost: Cost
-    accuracy: float
-    sqnr: float
+NARROW = (Precision.INT8, Precision.INT4)  # what takes no more RAM than int8
+TRIED = 600  # layers of all plans that are compiled to make one cheaper
+SLACK = 3.0  # dB that the sum of the layers' errors may be off, and accuracy does not follow
+NEAR = 1.1  # times the instructions: what a sum of the layers' prices may be off
 
 
 @dataclass(frozen=True)
@@ -44,38 +40,6 @@ class Found:
     curve: tuple[Point, ...]
 
 
-@dataclass
-class _Search:
-    """Measures plans and remembers them."""
-
-    studio: Studio
-    wanted: Mapping[str, Array]
-    prices: Prices
-    judge: Callable[[Plan], float]
-    goal: Goal | None
-    flash: int | None
-    instructions: float = math.inf  # that a plan may take
-
-    def __post_init__(self) -> None:
-        self.curve: list[Point] = []
-        self.why: dict[str, str] = {}
-
-    def sqnr(self, plan: Plan) -> float:
-        return sqnr(self.studio.judged(plan), self.wanted)
-
-    def point(self, what: str, plan: Plan) -> Point:
-        made = Point(what, self.prices.of(plan), self.judge(plan), self.sqnr(plan))
-        self.curve.append(made)
-        return made
-
-    def holds(self, cost: Cost) -> bool:
-        small = self.flash is None or cost.flash <= self.flash
-        return small and cost.instructions <= self.instructions
-
-    def met(self, point: Point) -> bool:
-        return self.goal is None or self.goal.met(point.accuracy)
-
-
 def search(
     studio: Studio,
     plan: Plan,
@@ -86,101 +50,147 @@ def search(
     wish: Goal | None = None,
 ) -> Found:
     """`judge` gives the accuracy of a plan on what judges; `studio` has what calibrates. `wish` is
-    reached where that takes LITTLE more than `goal` does."""
-    s = _Search(studio, studio.judged(None), prices, judge, goal, flash)
-    for precision in (Precision.FLOAT, Precision.INT16, Precision.INT4):
-        s.point(f"all {precision}", plan.uniform(precision))
-    last = s.point("all int8", plan)
-    if not s.holds(last.cost):
-        plan, last = _shrink(s, plan, last)
-    if not s.met(last):
-        plan, last = _refine(s, plan, last)
-    fits = s.holds(last.cost) and s.met(last)
-    if fits and wish and not wish.met(last.accuracy):
-        plan, last = _wished(s, plan, last, wish)
-    return Found(plan, last, fits, s.why, tuple(s.curve))
+    reached where that takes LITTLE more than `goal` does; then, or without a goal, int8 layers that
+    fit stay."""
+    s = Trials(studio, prices, judge, goal, flash, TRIED // len(plan.precisions))
+    for precision in (Precision.FLOAT, Precision.INT16, Precision.INT4, Precision.INT8):
+        s.point(plan.uniform(precision))
+    found = plan
+    if not s.holds(s.point(found).cost):
+        found = _shrunk(s, found)
+    if not s.met(s.point(found)):
+        found = _refined(s, found)
+    if not s.fits(s.point(found)):
+        found = _rescued(s, found)
+    if s.fits(s.point(plan)):
+        found = _cheapest(s, plan, NARROW) if goal and not wish else plan
+    elif s.fits(s.point(found)):
+        found = _cheapest_of(s, [found, *map(plan.uniform, Precision)])
+    if wish and s.fits(s.point(found)) and not wish.met(s.point(found).accuracy):
+        found = _wished(s, found, wish)
+    last = s.point(found)
+    return Found(found, last, s.fits(last), _reasons(s, plan, found), tuple(s.curve))
 
 
-def _wished(s: _Search, plan: Plan, last: Point, wish: Goal) -> tuple[Plan, Point]:
+def _cheapest_of(s: Trials, starts: Sequence[Plan]) -> Plan:
+    """The cheapest plan to which those that fit lead, the cheapest of them first."""
+    fitting = [p for p in starts if s.fits(s.point(p))]
+    ends = [_cheapest(s, p) for p in sorted(fitting, key=lambda p: _cost(s, p))]
+    return min(ends, key=lambda p: _cost(s, p))
+
+
+def _cost(s: Trials, plan: Plan) -> tuple[float, int]:
+    cost = s.point(plan).cost
+    return cost.instructions, cost.flash
+
+
+def _wished(s: Trials, plan: Plan, wish: Goal) -> Plan:
     """The plan that a little more makes as good as is wished for, or the same plan again."""
-    s.goal, s.instructions = wish, last.cost.instructions * (1 + LITTLE)
-    known = dict(s.why)
-    better, made = _refine(s, plan, last)
-    if s.met(made):
-        return better, made
-    s.why = known
-    return plan, last
+    asked, s.goal = s.goal, wish
+    s.instructions = s.point(plan).cost.instructions * (1 + LITTLE)
+    better = _refined(s, plan)
+    if s.fits(s.point(better)):
+        return _cheapest(s, better)
+    s.goal = asked
+    return plan
 
 
-def _shrink(s: _Search, plan: Plan, last: Point) -> tuple[Plan, Point]:
+def _shrunk(s: Trials, plan: Plan) -> Plan:
     """Weights to four bits, those first that cost least SQNR for the bytes they save."""
     base, order = s.sqnr(plan), []
     for name in plan.precisions:
         saved = s.prices.layer(name, Precision.INT8) - s.prices.layer(name, Precision.INT4)
         if saved.flash > 0:
             lost = base - s.sqnr(plan.with_precision(name, Precision.INT4))
-            order.append((max(lost, 1e-3) / saved.flash, lost, saved.flash, name))
-    for _, lost, bytes_saved, name in sorted(order):
+            order.append((max(lost, 1e-3) / saved.flash, name))
+    for _, name in sorted(order):
         if s.holds(s.prices.of(plan)):
             break
         plan = plan.with_precision(name, Precision.INT4)
-        s.why[name] = f"saves {bytes_saved:,} B, alone costs {max(lost, 0):.2f} dB"
-    count = list(plan.precisions.values()).count(Precision.INT4)
-    last = s.point(f"{count} layer{'s' * (count > 1)} int4", plan)
-    return plan, last
+    return plan
 
 
-def _refine(s: _Search, plan: Plan, last: Point) -> tuple[Plan, Point]:
-    """Layers to 16 bits or floats by what they gain; then back where that holds, too."""
-    chosen: list[str] = []
-    for gain, extra, name, precision in _gains(s, plan):
+def _refined(s: Trials, plan: Plan) -> Plan:
+    """Layers to 16 bits or floats by what they gain, until the accuracy is reached."""
+    chosen: set[str] = set()
+    start = plan
+    for name, precision in _gains(s, plan):
         wider = plan.with_precision(name, precision)
         if name in chosen or not s.holds(s.prices.of(wider)):
             continue
-        plan, s.why[name] = wider, f"alone gains {gain:.2f} dB for {extra:,.0f} instructions"
-        chosen.append(name)
-        last = s.point(f"'{name}' {precision}", plan)
-        if s.met(last):
-            return _take_back(s, plan, last, chosen)
+        plan = wider
+        chosen.add(name)
+        if s.met(s.point(plan)):
+            return plan
     for precision in UPGRADES:  # where single layers were not enough
-        wider = plan.uniform(precision)
-        if s.holds(s.prices.of(wider)):
-            last = s.point(f"all {precision}", wider)
-            if s.met(last):
-                s.why.update(dict.fromkeys(plan.precisions, "fewer layers were not enough"))
-                return _take_back(s, wider, last, list(plan.precisions))
-    return plan, last
+        wider = start.uniform(precision)
+        if s.fits(s.point(wider)):
+            return wider
+    return plan
 
 
-def _gains(s: _Search, plan: Plan) -> list[tuple[float, float, str, Precision]]:
-    """What each layer gains alone, for how many instructions; the best bargain first."""
+def _gains(s: Trials, plan: Plan) -> list[tuple[str, Precision]]:
+    """Layers in wider precisions, the best bargain of SQNR for instructions first."""
     base, found = s.sqnr(plan), []
     for name, now in plan.precisions.items():
         for precision in UPGRADES:
             gain = s.sqnr(plan.with_precision(name, precision)) - base
             extra = s.prices.layer(name, precision) - s.prices.layer(name, now)
             if gain > 0:
-                cost = max(extra.instructions, 1.0)
-                found.append((gain / cost, gain, cost, name, precision))
-    found.sort(key=lambda f: (-f[0], f[3], f[4]))
-    return [(gain, cost, name, precision) for _, gain, cost, name, precision in found]
+                found.append((gain / max(extra.instructions, 1.0), name, precision))
+    found.sort(key=lambda f: (-f[0], f[1], f[2]))
+    return [(name, precision) for _, name, precision in found]
 
 
-def _take_back(s: _Search, plan: Plan, last: Point, chosen: Sequence[str]) -> tuple[Plan, Point]:
-    """Layers back to int8, the dearest first, where the accuracy holds without them."""
-    dear = sorted(
-        chosen,
-        key=lambda n: (
-            s.prices.layer(n, Precision.INT8).instructions
-            - s.prices.layer(n, plan.precisions[n]).instructions
-        ),
-    )
-    for name in dear:
-        less = plan.with_precision(name, Precision.INT8)
-        if not s.holds(s.prices.of(less)):
+def _rescued(s: Trials, plan: Plan) -> Plan:
+    """Where no layer alone can be widened: others of one layer or two, likely good ones first."""
+    while s.left and not s.fits(s.point(plan)):
+        affordable = [p for p in near(plan) if s.holds(s.prices.sum(p))]
+        affordable.sort(key=lambda p: s.likely(p, plan), reverse=True)
+        for other in affordable[: s.left]:
+            s.left -= 1
+            if s.holds(s.prices.of(other)) and s.sqnr(other) > s.sqnr(plan):
+                plan = other
+                break
+        else:
+            break
+    return plan
+
+
+def _cheapest(s: Trials, plan: Plan, allowed: Sequence[Precision] = tuple(Precision)) -> Plan:
+    """From a plan that fits, others of one layer or two as long as they are cheaper and fit."""
+    better: Plan | None = plan
+    while better:
+        plan, better = better, _cheaper(s, better, allowed)
+    return plan
+
+
+def _cheaper(s: Trials, plan: Plan, allowed: Sequence[Precision]) -> Plan | None:
+    now, floor = s.point(plan).cost, s.missed() - SLACK
+    summed = [(s.prices.sum(p).instructions, p) for p in near(plan, allowed)]
+    affordable = (x for x in summed if x[0] <= NEAR * now.instructions)
+    for _, other in sorted(affordable, key=itemgetter(0)):
+        if not s.left:
+            break
+        if s.likely(other, plan) < floor:
             continue
-        made = s.point(f"'{name}' int8 again", less)
-        if s.met(made) and made.cost.instructions <= last.cost.instructions:
-            plan, last = less, made
-            s.why.pop(name, None)
-    return plan, last
+        s.left -= not s.prices.known(other)
+        cost = s.prices.of(other)
+        if s.holds(cost) and cheaper(cost, now) and s.met(s.point(other)):
+            return other
+    return None
+
+
+def _reasons(s: Trials, base: Plan, plan: Plan) -> dict[str, str]:
+    """Why a layer is not int8 as in `base`: what it gains or saves, were it alone."""
+    why = {}
+    for name, precision in plan.precisions.items():
+        if precision is Precision.INT8:
+            continue
+        gain = s.sqnr(base.with_precision(name, precision)) - s.sqnr(base)
+        extra = s.prices.layer(name, precision) - s.prices.layer(name, Precision.INT8)
+        if precision is Precision.INT4:
+            why[name] = f"saves {-extra.flash:,} B, alone costs {max(-gain, 0):.2f} dB"
+        else:
+            why[name] = f"alone gains {gain:.2f} dB for {extra.instructions:,.0f} instructions"
+    return why

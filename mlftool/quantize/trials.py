@@ -1,0 +1,122 @@
+"""Plans that a search tries: what each costs, how accurate it is, and what is known beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+
+from mlftool.ir.graph import Array
+from mlftool.quantize.device import Cost, Prices
+from mlftool.quantize.metrics import Goal, sqnr
+from mlftool.quantize.plan import Plan, Precision
+from mlftool.quantize.studio import Studio
+
+NAMED = 2  # layers that are named one by one
+Key = tuple[Precision, ...]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A plan on the curve of cost against accuracy."""
+
+    what: str
+    cost: Cost
+    accuracy: float
+    sqnr: float
+
+
+def cheaper(a: Cost, b: Cost) -> bool:
+    """Fewer instructions, or as many and less flash."""
+    return (a.instructions, a.flash) < (b.instructions, b.flash)
+
+
+@dataclass
+class Trials:
+    """Measures plans and remembers them. `instructions` is the most that a plan may take; `left` is
+    how many plans may still be compiled to make one cheaper."""
+
+    studio: Studio
+    prices: Prices
+    judge: Callable[[Plan], float]
+    goal: Goal | None
+    flash: int | None
+    left: int
+    instructions: float = math.inf
+    curve: list[Point] = field(default_factory=list)
+    _points: dict[Key, Point] = field(default_factory=dict)
+    _sqnrs: dict[Key, float] = field(default_factory=dict)
+    _wanted: Mapping[str, Array] = field(default_factory=dict)
+
+    def sqnr(self, plan: Plan) -> float:
+        key = key_of(plan)
+        if key not in self._sqnrs:
+            self._wanted = self._wanted or self.studio.judged(None)
+            self._sqnrs[key] = sqnr(self.studio.judged(plan), self._wanted)
+        return self._sqnrs[key]
+
+    def point(self, plan: Plan) -> Point:
+        key = key_of(plan)
+        if key not in self._points:
+            cost = self.prices.of(plan)
+            made = Point(_said(plan), cost, self.judge(plan), self.sqnr(plan))
+            self.curve.append(made)
+            self._points[key] = made
+        return self._points[key]
+
+    def holds(self, cost: Cost) -> bool:
+        small = self.flash is None or cost.flash <= self.flash
+        return small and cost.instructions <= self.instructions
+
+    def met(self, point: Point) -> bool:
+        return self.goal is None or self.goal.met(point.accuracy)
+
+    def fits(self, point: Point) -> bool:
+        return self.holds(point.cost) and self.met(point)
+
+    def likely(self, plan: Plan, start: Plan) -> float:
+        """The SQNR in dB if what layers do to the error of `start` simply added up."""
+        base = noise = _noise(self.sqnr(start))
+        for name, precision in plan.precisions.items():
+            if precision is not start.precisions[name]:
+                noise += _noise(self.sqnr(start.with_precision(name, precision))) - base
+        return -10 * math.log10(max(noise, 1e-20))
+
+    def missed(self) -> float:
+        """The best SQNR in dB of a plan that missed the accuracy."""
+        return max((p.sqnr for p in self.curve if not self.met(p)), default=-math.inf)
+
+
+def key_of(plan: Plan) -> Key:
+    return tuple(plan.precisions.values())
+
+
+def near(plan: Plan, allowed: Sequence[Precision] = tuple(Precision)) -> Iterator[Plan]:
+    """Plans with other precisions of one layer or two, of those that are allowed."""
+    for count in (1, 2):
+        for names in combinations(plan.precisions, count):
+            for chosen in product(allowed, repeat=count):
+                pairs = tuple(zip(names, chosen, strict=True))
+                if all(plan.precisions[name] is not new for name, new in pairs):
+                    made = plan
+                    for name, new in pairs:
+                        made = made.with_precision(name, new)
+                    yield made
+
+
+def _noise(db: float) -> float:
+    return float(10 ** (-db / 10))
+
+
+def _said(plan: Plan) -> str:
+    """all int8; int8 but 'conv' int16; 5 int8, 3 int16."""
+    counts = Counter(map(str, plan.precisions.values())).most_common()
+    (common, most), *others = counts
+    if not others:
+        return f"all {common}"
+    if len(plan.precisions) - most > NAMED:
+        return ", ".join(f"{n} {precision}" for precision, n in counts)
+    odd = [f"'{name}' {p}" for name, p in plan.precisions.items() if p != common]
+    return f"{common} but {', '.join(odd)}"

@@ -1,0 +1,133 @@
+"""The plan that a search chooses, compared with all plans of a small network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from float_nets import residual, samples
+
+from mlftool.quantize.device import Cost, Device, Prices
+from mlftool.quantize.improve import plainest, ranges_of
+from mlftool.quantize.metrics import Goal, sqnr
+from mlftool.quantize.network import network
+from mlftool.quantize.plan import Plan, Precision
+from mlftool.quantize.prepare import prepared
+from mlftool.quantize.samples import samples_of
+from mlftool.quantize.search import search
+from mlftool.quantize.studio import Studio
+
+SIZES = {Precision.INT4: 1, Precision.INT8: 2, Precision.INT16: 2, Precision.FLOAT: 8}
+
+
+@cache
+def opened() -> tuple[Studio, Plan]:
+    plain = prepared(residual(), "net")
+    net = network(plain, "net")
+    studio = Studio(net, samples_of({"x": samples()}, plain, "data"))
+    return studio, plainest(net, ranges_of(studio))
+
+
+@cache
+def every() -> tuple[tuple[Plan, float], ...]:
+    """All plans, and their SQNR."""
+    studio, plan = opened()
+    right, found = studio.judged(None), []
+    for chosen in product(Precision, repeat=len(plan.precisions)):
+        made = plan
+        for name, precision in zip(plan.precisions, chosen, strict=True):
+            made = made.with_precision(name, precision)
+        found.append((made, sqnr(studio.judged(made), right)))
+    return tuple(found)
+
+
+class _Drawn(Prices):
+    """Costs at random, and of each change from one type of activations to another."""
+
+    def __init__(self, plan: Plan, seed: int) -> None:
+        draw = np.random.default_rng(seed)
+        self.compiled: set[tuple[Precision, ...]] = set()
+        self.costs: dict[tuple[str, Precision], Cost] = {}
+        for name in plan.precisions:
+            each = int(draw.integers(20, 200))
+            for precision, size in SIZES.items():
+                self.costs[name, precision] = Cost(float(draw.integers(50, 250)), each * size)
+        self.changes = draw.integers(0, 60, len(plan.precisions))
+
+    def layer(self, name: str, precision: Precision) -> Cost:
+        return self.costs[name, precision]
+
+    def sum(self, plan: Plan) -> Cost:
+        return sum((self.costs[x] for x in plan.precisions.items()), Cost(0.0, 0))
+
+    def known(self, plan: Plan) -> bool:
+        return tuple(plan.precisions.values()) in self.compiled
+
+    def of(self, plan: Plan) -> Cost:
+        kinds = list(plan.precisions.values())
+        self.compiled.add(tuple(kinds))
+        typed = [k if k in (Precision.INT16, Precision.FLOAT) else Precision.INT8 for k in kinds]
+        changes = (c for (a, b), c in zip(pairwise(typed), self.changes, strict=False) if a != b)
+        return self.sum(plan) + Cost(float(sum(changes)), 0)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_plan_that_fits_is_cheaper(seed: int) -> None:
+    studio, plan = opened()
+    prices = _Drawn(plan, seed)
+    accuracy = {tuple(p.precisions.values()): value for p, value in every()}
+    draw = np.random.default_rng(seed)
+    goal = accuracy[tuple(plan.precisions.values())] + draw.uniform(0.2, 25)
+    flash = None if seed % 2 else int(prices.of(plan).flash * draw.uniform(0.8, 3))
+    costs = [prices.of(p) for p, value in every() if value >= goal]
+    fitting = [c.instructions for c in costs if flash is None or c.flash <= flash]
+    prices.compiled.clear()
+    found = search(
+        *(studio, plan, prices, lambda p: accuracy[tuple(p.precisions.values())]),
+        *(Goal("sqnr", goal), flash),
+    )
+    assert found.fits == bool(fitting)
+    if fitting:
+        assert found.chosen.cost.instructions == min(fitting)
+
+
+def test_where_int8_fits_only_weights_get_fewer_bits() -> None:
+    """A layer of 16 bits or floats may take fewer instructions, and always takes more RAM."""
+    studio, plan = opened()
+    prices = _Drawn(plan, 0)
+    for name in plan.precisions:
+        for precision, instructions in zip(SIZES, (60.0, 100.0, 20.0, 20.0), strict=True):
+            prices.costs[name, precision] = Cost(instructions, SIZES[precision])
+
+    def chosen(goal: Goal | None, wish: Goal | None) -> Sequence[Precision]:
+        found = search(studio, plan, prices, lambda _: 0.9, goal, None, wish)
+        return list(found.plan.precisions.values())
+
+    assert set(chosen(Goal("top1", 0.8), None)) == {Precision.INT4}
+    for goal, wish in ((None, None), (Goal("top1", 0.8), Goal("top1", 0.9))):
+        assert set(chosen(goal, wish)) == {Precision.INT8}
+
+
+@pytest.mark.parametrize("target", ["cortex-m0", "cortex-m4", "rv32imc"])
+def test_what_a_plan_costs_is_what_it_compiles_to(target: str) -> None:
+    """Between layers of other types more is computed than in each of them."""
+    studio, plan = opened()
+    device = Device(studio.net, target)
+    mixed = plan.with_precision(studio.net.layers[1].name, Precision.INT16)
+    made = Prices(device, plan).of(mixed)
+    costs = device.costs(mixed).values()
+    assert made.instructions == pytest.approx(sum(c.instructions for c in costs))
+    assert made.flash == sum(c.flash for c in costs)
+
+
+def test_floats_are_dear_without_an_fpu() -> None:
+    """Each of their operations is a call."""
+    studio, plan = opened()
+    for target, least, most in (("cortex-m0", 4, 40), ("cortex-m3", 4, 40), ("cortex-m4", 0.5, 4)):
+        table = Prices(Device(studio.net, target), plan).table
+        name = studio.net.layers[1].name
+        dear, plain = (table[p][name].instructions for p in (Precision.FLOAT, Precision.INT8))
+        assert least < dear / plain < most
