@@ -49,8 +49,10 @@ def worths(coarse: Array, fine: Array) -> Array:
 
 
 def _steps(y_scale: float) -> tuple[int, int]:
-    """1 / y_scale as m * 2^-shift, m of 31 bits."""
-    m, exponent = math.frexp(1 / y_scale)
+    """1 / y_scale as m * 2^-shift, m of 31 bits. It is whole if half of it is in float32: halves,
+    the shares of two equal elements, are ties where the standard's quotient is one."""
+    double = 2 * float(np.float32(0.5) / np.float32(y_scale))
+    m, exponent = math.frexp(double if double.is_integer() else 1 / y_scale)
     whole = min(round(m * 2**31), 2**31 - 1)
     return whole, 31 - exponent
 

@@ -163,3 +163,22 @@ def test_others_stay_floats(case: Any, tmp_path: Path) -> None:
     run_jobs([job], tmp_path, Build())
     want = onnxruntime.InferenceSession(network.SerializeToString()).run(None, job.feeds[0])[0]
     assert np.array_equal(next(iter(job.results[0].values())), want)
+
+
+def test_halves_of_whole_steps_are_ties(tmp_path: Path) -> None:
+    """Two equal elements are a half each, which is a tie where an odd number of steps is one."""
+    net, steps, outs = Net(), [*range(2, 52), 101, 127, 199, 255], []
+    x = net.input("x", np.int8, (2,))
+    for n in steps:  # a softmax for each: one that many read is computed in float32
+        half = net.node("Softmax", net.dq(x, 0.1335, np.int8(3)), axis=-1)
+        outs.append(net.q(half, float(np.float32(1 / n)), np.uint8(0)))
+    network = net.model(*outs)
+    job = Job(network, [{"x": np.full(2, 40, np.int8)}])
+    run_jobs([job], tmp_path, Build())
+    assert not job.failure, job.failure
+    session = onnxruntime.InferenceSession(network.SerializeToString())
+    for n, want, y in zip(
+        steps, session.run(None, job.feeds[0]), network.graph.output, strict=True
+    ):
+        got = job.results[0][y.name]
+        assert got.tolist() == want.tolist(), n
