@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
+from google.protobuf.message import Message
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, helper
 
 from mlftool.importer.optimisers import body as optimiser
@@ -114,47 +115,75 @@ def _attributes(node: NodeProto, body: FunctionProto, opset: int) -> Mapping[str
     return {**defaults, **stated, **{a.name: a for a in node.attribute}}
 
 
-def _copy(
-    inner: NodeProto, renamed: Callable[[str], str], attributes: Mapping[str, AttributeProto]
-) -> NodeProto:
-    copy: NodeProto = NodeProto.FromString(inner.SerializeToString())
-    copy.input[:] = map(renamed, inner.input)
-    copy.output[:] = map(renamed, inner.output)
-    del copy.attribute[:]
-    for attribute in inner.attribute:
-        if not attribute.ref_attr_name:
-            copy.attribute.append(_renamed_graphs(attribute, renamed, attributes))
-        elif attribute.ref_attr_name in attributes:
-            given = AttributeProto()
-            given.CopyFrom(attributes[attribute.ref_attr_name])
-            given.name = attribute.name
-            copy.attribute.append(given)
-    return copy
-
-
 def renamed_copy(node: NodeProto, renamed: Callable[[str], str]) -> NodeProto:
     """`node` with other names, also inside its subgraphs."""
     return _copy(node, renamed, {})
 
 
-def _renamed_graphs(
-    attribute: AttributeProto,
-    renamed: Callable[[str], str],
-    attributes: Mapping[str, AttributeProto],
-) -> AttributeProto:
-    """Names inside a subgraph follow the names outside, so that captures stay captures."""
-    copy = AttributeProto()
-    copy.CopyFrom(attribute)
-    for graph in [copy.g] if copy.HasField("g") else copy.graphs:
-        _rename_graph(graph, renamed, attributes)
+def _copy(
+    inner: NodeProto, renamed: Callable[[str], str], attributes: Mapping[str, AttributeProto]
+) -> NodeProto:
+    copy = NodeProto()
+    _renamed_node(copy, inner, renamed, attributes)
     return copy
 
 
-def _rename_graph(
-    graph: GraphProto, renamed: Callable[[str], str], attributes: Mapping[str, AttributeProto]
+def _renamed_node(
+    copy: NodeProto,
+    inner: NodeProto,
+    renamed: Callable[[str], str],
+    attributes: Mapping[str, AttributeProto],
 ) -> None:
-    for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+    """Each message is written where it stays: a copy of a subgraph at each level of nested ones
+    would take time and memory with the square of their depth."""
+    _fill(copy, inner, ("input", "output", "attribute"))
+    copy.input.extend(map(renamed, inner.input))
+    copy.output.extend(map(renamed, inner.output))
+    for attribute in inner.attribute:
+        if not attribute.ref_attr_name:
+            _renamed_graphs(copy.attribute.add(), attribute, renamed, attributes)
+        elif attribute.ref_attr_name in attributes:
+            given = copy.attribute.add()
+            given.CopyFrom(attributes[attribute.ref_attr_name])
+            given.name = attribute.name
+
+
+def _renamed_graphs(
+    copy: AttributeProto,
+    attribute: AttributeProto,
+    renamed: Callable[[str], str],
+    attributes: Mapping[str, AttributeProto],
+) -> None:
+    """Names inside a subgraph follow the names outside, so that captures stay captures."""
+    _fill(copy, attribute, ("g", "graphs"))
+    if attribute.HasField("g"):
+        copy.g.SetInParent()  # it may be empty
+        _renamed_graph(copy.g, attribute.g, renamed, attributes)
+    for graph in attribute.graphs:
+        _renamed_graph(copy.graphs.add(), graph, renamed, attributes)
+
+
+def _renamed_graph(
+    copy: GraphProto,
+    graph: GraphProto,
+    renamed: Callable[[str], str],
+    attributes: Mapping[str, AttributeProto],
+) -> None:
+    _fill(copy, graph, ("node",))
+    for info in (*copy.input, *copy.output, *copy.value_info, *copy.initializer):
         info.name = renamed(info.name)
-    nodes = [_copy(inner, renamed, attributes) for inner in graph.node]
-    del graph.node[:]
-    graph.node.extend(nodes)
+    for inner in graph.node:
+        _renamed_node(copy.node.add(), inner, renamed, attributes)
+
+
+def _fill(copy: Message, source: Message, left_out: Sequence[str]) -> None:
+    """All fields of a message but some."""
+    for field, value in source.ListFields():
+        if field.name in left_out:
+            continue
+        if isinstance(value, int | float | str | bytes):
+            setattr(copy, field.name, value)
+        elif isinstance(value, Message):
+            getattr(copy, field.name).CopyFrom(value)
+        else:
+            getattr(copy, field.name).extend(value)

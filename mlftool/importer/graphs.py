@@ -36,6 +36,9 @@ def add_initializers(scope: Scope, graph: GraphProto) -> None:
 
 
 def add_initializer(scope: Scope, name: str, tensor: TensorProto) -> None:
+    if not name:  # which stands for what an operator is not given
+        scope.problem("MLF0207", "has no name", "an initialiser")
+        return
     scope.spoiled.add(name)
     if name in scope.consts:
         scope.problem("MLF0207", "is defined twice", f"tensor '{name}'")

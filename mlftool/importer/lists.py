@@ -8,6 +8,7 @@ many there are, -1 if it is an optional that holds nothing.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from mlftool.onnx_rules.scope import EXTENTS, Refuse, Replace, Scope, Work
 from mlftool.onnx_rules.steps import Steps, standing_for
 
 INDEX = TensorType(int32, ())
+LONGEST_PREFIX = 120  # of names in a subgraph
 
 
 def same(scope: Scope, source: str, out: str) -> None:
@@ -75,19 +77,29 @@ def spliced(
     stored = [t.name for t in body.initializer]
     given = {*names, *stored, *free_names(body)}
     own = stored + [n for node in body.node for n in node.output]
+    prefix = _brief(prefix)
     names |= {name: f"{prefix}{name}" for name in own if name}
     before, scope = len(scope.problems), replace(scope, where=f"{scope.where}{where}: ")
     order = ordered(scope, body, given, before)
     if order is None:
         return None
     for tensor in body.initializer:
-        add_initializer(scope, names[tensor.name], tensor)
+        add_initializer(scope, names.get(tensor.name, ""), tensor)
     infos = (*body.value_info, *body.output)
     scope.declared.update((names[i.name], i.type) for i in infos if i.name in names)
     scope.unread.update(names[n] for n in unread_names(body))
     yield Replace([renamed_copy(inner, lambda n: names.get(n, n)) for inner in order], scope)
     outputs = [names.get(o.name, o.name) for o in body.output]
     return None if len(scope.problems) > before else outputs
+
+
+def _brief(prefix: str) -> str:
+    """Itself, or what stands for it if it is long: in nested subgraphs the names that it goes
+    before begin with the prefix around them, as it does, and would double at each level."""
+    if len(prefix) <= LONGEST_PREFIX:
+        return prefix
+    digest = hashlib.sha256(prefix.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{prefix[: LONGEST_PREFIX // 2]}{digest[:16]}."
 
 
 def chosen(scope: Scope, index: str, names: Sequence[str], hint: str) -> str:

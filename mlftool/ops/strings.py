@@ -16,7 +16,7 @@ from mlftool.ir.graph import TensorType, View
 from mlftool.onnx_rules.boxes import Made, filled, static_input
 from mlftool.onnx_rules.protos import plain_attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
-from mlftool.ops.base import Kernel, Operand, Signature, UnsupportedError, op
+from mlftool.ops.base import Facts, Kernel, Operand, Signature, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.extents import boxed
 from mlftool.ops.scalar import Exact, Scalar, around, c_string
@@ -186,7 +186,23 @@ def _of_tokens(scope: Scope, node: NodeProto) -> Outcome:
     return Next(node)
 
 
-@op("TfIdfVectorizer", extents=_of_tokens)
+def _whole_grams(f: Facts) -> str:
+    """The pool is parts of n-grams of 1, 2 ... items, and each n-gram has an index."""
+    total = len(f.attrs.get("pool_strings") or f.attrs.get("pool_int64s") or ())
+    starts = [0, *f.attrs.get("ngram_counts", ()), total]
+    parts = [last - first for first, last in pairwise(starts)]
+    if min(parts) < 0 or any(part % n for n, part in enumerate(parts[1:], start=1)):
+        return f"ngram_counts {starts[1:-1]} do not divide a pool of {total} items into n-grams"
+    grams = sum(part // n for n, part in enumerate(parts[1:], start=1))
+    indexes, weights = f.attrs.get("ngram_indexes", ()), f.attrs.get("weights", ())
+    if len(indexes) != grams or any(k < 0 for k in indexes):
+        return f"ngram_indexes {list(indexes)}; expected {grams}, none below 0"
+    if weights and len(weights) != grams:
+        return f"{len(weights)} weights; expected {grams}"
+    return ""
+
+
+@op("TfIdfVectorizer", extents=_of_tokens, checks=(_whole_grams,))
 def tf_idf(v: View) -> Kernel:
     """How often each n-gram of the pool stands in each row, with tokens skipped between; as a
     count, as a weight if it is there at all, or as both multiplied."""

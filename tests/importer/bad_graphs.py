@@ -213,3 +213,47 @@ def inputs_of_two_types(_: Path) -> ModelProto:
 @case
 def output_declared_with_another_type(_: Path) -> ModelProto:
     return model(outputs=[value("y", (1, 4), TensorProto.INT8)])
+
+
+@case
+def initialiser_without_name(_: Path) -> ModelProto:
+    return model(weights=[tensor("", 1.0)])
+
+
+@case
+def initialiser_without_name_in_a_branch(_: Path) -> ModelProto:
+    branches = {
+        key: helper.make_graph(
+            [node("Relu", "x", "z")], key, [], [value("z")], [tensor("", 1.0)] * then
+        )
+        for then, key in enumerate(("else_branch", "then_branch"))
+    }
+    true = node("Constant", "", "c", value=helper.make_tensor("c", TensorProto.BOOL, [], [True]))
+    return model([true, node("If", "c", **branches)])
+
+
+@case
+def ngrams_without_an_index(_: Path) -> ModelProto:
+    return _ngrams(ngram_indexes=[0])
+
+
+@case
+def ngrams_of_half_a_pair(_: Path) -> ModelProto:
+    return _ngrams(ngram_counts=[0, 2], ngram_indexes=[0, 1])
+
+
+@case
+def ngrams_beyond_their_pool(_: Path) -> ModelProto:
+    return _ngrams(ngram_counts=[0, 9])
+
+
+@case
+def ngrams_without_a_weight(_: Path) -> ModelProto:
+    return _ngrams(weights=[1.0, 2.0])
+
+
+def _ngrams(**attrs: object) -> ModelProto:
+    usual = {"ngram_counts": [0], "ngram_indexes": [0, 1, 2], "pool_int64s": [1, 2, 3]}
+    size = {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "mode": "TF"}
+    ngrams = node("TfIdfVectorizer", "x", **{**usual, **size, **attrs})
+    return model([ngrams], [value("x", (4,), TensorProto.INT64)], [value("y", (3,))])
