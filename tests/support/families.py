@@ -57,6 +57,14 @@ def quantised_conv(
     return net.model(net.q(y, 0.04, row(-128)))
 
 
+def line_s8() -> onnx.ModelProto:
+    """A depthwise convolution along one axis."""
+    net = Net()
+    x = net.dq(net.input("samples", np.int8, (1, 4, 20)), 0.05, np.int8(-3))
+    w = net.dq(net.const(weights(4, 1, 6), np.int8), np.float32(0.02), np.int8(0))
+    return net.model(net.q(net.node("Conv", x, w, group=4), 0.04, np.int8(7)))
+
+
 def gemm_s8(
     least: int = -5, row: Any = np.int8, ic: int = 8, every: int = 1, oc: int = 5
 ) -> onnx.ModelProto:
@@ -149,6 +157,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "integers_wide": (PORTABLE, lambda: quantised_conv(1, row=np.int16)),
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
     "helium_strips": ("cortex-m55", lambda: quantised_conv(1, oc=2, ic=32)),
+    "helium_lines": ("cortex-m55", line_s8),
     "helium_softmax": ("cortex-m55", lambda: softmax(9, 4.0)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4, stride=2)),
     "helium_patches": ("cortex-m55", lambda: quantised_conv(4)),

@@ -56,6 +56,44 @@ def sixteens(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
+def along_one_axis(seed: int) -> onnx.ModelProto:
+    """Depthwise convolutions of lines: few taps and as many as a vector holds, one output and many,
+    a column, batches, outputs of the unsigned type; more taps, strides and odd channels for
+    others."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    cases: list[tuple[int, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+        (8, (24,), (5,), {}),
+        (16, (1, 20), (1, 10), {}),
+        (4, (40, 1), (13, 1), {}),
+        (12, (13, 1), (13, 1), {}),
+        (4, (9,), (2,), {}),
+        (8, (140,), (7,), {}),
+        (8, (20,), (14,), {}),
+        (8, (30,), (4,), {"strides": [2]}),
+        (6, (30,), (4,), {}),
+        (8, (30,), (9,), {"pads": [4, 4]}),
+    ]
+    for k, (channels, size, window, attrs) in enumerate(cases):
+        x = net.dq(net.input(f"x{k}", np.int8, (1 + k % 2, channels, *size)), 0.05, np.int8(9 * k))
+        w = rng.integers(-128, 128, size=(channels, 1, *window)).astype(np.int8)
+        scale = rng.uniform(0.0005, 0.01, size=channels).astype(np.float32)
+        scale = np.exp2(np.floor(np.log2(scale))) if k % 3 == 0 else scale  # exact in integers
+        bias = rng.integers(-9000, 9000, size=channels).astype(np.int32)
+        y = net.node(
+            "Conv",
+            x,
+            net.dq(net.const(w), scale, np.zeros(channels, np.int8), 0),
+            net.dq(net.const(bias), scale * np.float32(0.05), np.zeros(channels, np.int32), 0),
+            group=channels,
+            **attrs,
+        )
+        kind = np.uint8 if k == 4 else np.int8
+        outs.append(net.q(y, np.float32(rng.uniform(0.03, 0.2)), kind(rng.integers(0, 128))))
+    return net.model(*outs)
+
+
 def shares(seed: int) -> onnx.ModelProto:
     """Softmax over lines that four and sixteen divide and others, near and far distances, limits of
     signed and unsigned bytes; other types and axes."""

@@ -6,6 +6,7 @@
 #ifndef MLF_MVE_H_
 #define MLF_MVE_H_
 
+#include "dsp.h"
 #include "rescale.h"
 
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1) && !defined(MLF_PORTABLE_DSP)

@@ -57,27 +57,27 @@ static inline void mlf_mve_shares(const int8_t *x, int8_t *y, int32_t n, const u
   const uint32x4_t one = vdupq_n_u32(1);
   const int32x4_t limit = vdupq_n_s32(high);
   const uint32_t less = (UINT32_C(1) << (shift - 1)) - 1U; /* than half a step */
-  __asm__ volatile("dlstp.32 lr, %[n]\n"
-                   "1:\n\t"
-                   "vldrb.s32 q0, [%[x]], #4\n\t"
-                   "vsub.i32 q0, %q[from], q0\n\t"
-                   "vmin.u32 q0, q0, %q[end]\n\t"
-                   "vldrw.u32 q1, [%[table], q0, uxtw #2]\n\t"
-                   "vmulh.u32 q1, q1, %q[factors]\n\t"
-                   "vshl.u32 q0, q1, %q[down]\n\t"
-                   "vand q0, q0, %q[one]\n\t"
-                   "vadd.i32 q1, q1, %[less]\n\t"
-                   "vadd.i32 q0, q0, q1\n\t"
-                   "vshl.u32 q0, q0, %q[down]\n\t"
-                   "vadd.i32 q0, q0, %[zero]\n\t"
-                   "vmin.s32 q0, q0, %q[limit]\n\t"
-                   "vstrb.32 q0, [%[y]], #4\n\t"
-                   "letp lr, 1b"
-                   : [x] "+l"(x), [y] "+l"(y)
-                   : [n] "r"(n), [table] "r"(table), [less] "r"(less), [zero] "r"(zero),
-                     [from] "w"(from), [end] "w"(end), [factors] "w"(factors), [down] "w"(down),
-                     [one] "w"(one), [limit] "w"(limit)
-                   : "q0", "q1", "lr", "cc", "memory");
+  __asm__ volatile(
+      "dlstp.32 lr, %[n]\n"
+      "1:\n\t"
+      "vldrb.s32 q0, [%[x]], #4\n\t"
+      "vsub.i32 q0, %q[from], q0\n\t"
+      "vmin.u32 q0, q0, %q[end]\n\t"
+      "vldrw.u32 q1, [%[table], q0, uxtw #2]\n\t"
+      "vmulh.u32 q1, q1, %q[factors]\n\t"
+      "vshl.u32 q0, q1, %q[down]\n\t"
+      "vand q0, q0, %q[one]\n\t"
+      "vadd.i32 q1, q1, %[less]\n\t"
+      "vadd.i32 q0, q0, q1\n\t"
+      "vshl.u32 q0, q0, %q[down]\n\t"
+      "vadd.i32 q0, q0, %[zero]\n\t"
+      "vmin.s32 q0, q0, %q[limit]\n\t"
+      "vstrb.32 q0, [%[y]], #4\n\t"
+      "letp lr, 1b"
+      : [x] "+l"(x), [y] "+l"(y)
+      : [n] "r"(n), [table] "r"(table), [less] "r"(less), [zero] "r"(zero), [from] "w"(from),
+        [end] "w"(end), [factors] "w"(factors), [down] "w"(down), [one] "w"(one), [limit] "w"(limit)
+      : "q0", "q1", "lr", "cc", "memory");
 }
 
 #else

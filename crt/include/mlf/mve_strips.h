@@ -1,5 +1,6 @@
 /* Four neighbouring pixels of a row x two channels on Helium. The octet of their sums has pixels 0
- * and 1 in its even half and pixels 2 and 3 in its odd one, two channels of each next to each other.
+ * and 1 in its even half and pixels 2 and 3 in its odd one, two channels of each next to each
+ * other.
  */
 #ifndef MLF_MVE_STRIPS_H_
 #define MLF_MVE_STRIPS_H_

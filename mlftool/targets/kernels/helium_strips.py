@@ -9,7 +9,6 @@ of them next to each other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +17,14 @@ from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation
 from mlftool.targets.kernels.helium import VECTOR
 from mlftool.targets.kernels.helium_finish import Shape, finish
-from mlftool.targets.kernels.parts import Tile, byte_kernel, constants, distances, overlaps
+from mlftool.targets.kernels.parts import (
+    Tile,
+    along,
+    byte_kernel,
+    constants,
+    distances,
+    overlaps,
+)
 
 PIXELS = 4
 MOST_UNROLLED = 3  # steps: one is a row of a window in sixteen channels
@@ -30,7 +36,7 @@ NEAR = 127  # bytes that a load moves its pointer, however it is aligned
 @byte_kernel("mve", signed=True)
 def strips(c: Contraction, q: Quantisation) -> Tile | None:
     """Four pixels x two channels."""
-    c = _along(c)
+    c = along(c)
     (kh, kw), stride, ow = c.kernel, c.strides[1], c.outputs[1]
     columns, groups = 3 * stride + kw, c.ic // VECTOR
     even = c.ic % VECTOR == 0 and c.oc % 2 == 0
@@ -40,6 +46,7 @@ def strips(c: Contraction, q: Quantisation) -> Tile | None:
     if not f.vector or 3 * c.oc >= MOST_OFFSET:
         return None
     steps, blocks = kh * groups, -(-ow // PIXELS)
+    last = (blocks - 1) * PIXELS * stride  # column of the padded input where the last block begins
     row = groups * columns * VECTOR
     patch = Operand("patch", "int8_t", "scratch", bytes=kh * row)
     backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
@@ -67,19 +74,12 @@ def strips(c: Contraction, q: Quantisation) -> Tile | None:
             "last": VECTOR * (taps[-1] + 3 * stride),
             "rest": hex(_lanes(ow)) if ow % PIXELS else "",
             "near": c.ic <= NEAR,
+            "hollow": c.pads[1] >= columns or last >= c.inputs[1] + c.pads[1],
         },
         cost=c.batch * c.outputs[0] * blocks * (c.oc / 2 * dot + gathered),
         header="mlf/mve_strips.h",
         overlap=overlaps(c, f.operands, distances(c, starts, backwards)),
     )
-
-
-def _along(c: Contraction) -> Contraction:
-    """The same with the longer axis as the row, where the other has one element."""
-    if c.inputs[1] > 1 or c.outputs[1] > 1 or c.kernel[1] > 1:
-        return c
-    named = ("inputs", "outputs", "kernel", "strides", "dilations", "pads")
-    return replace(c, **{name: getattr(c, name)[::-1] for name in named})
 
 
 def _lanes(ow: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -87,6 +87,14 @@ class Residual:
     other: Operand
     sum: Sum
     result: Clamped
+
+
+def along(c: Contraction) -> Contraction:
+    """The same with the longer axis as the row, where the other has one element."""
+    if c.inputs[1] > 1 or c.outputs[1] > 1 or c.kernel[1] > 1:
+        return c
+    named = ("inputs", "outputs", "kernel", "strides", "dilations", "pads")
+    return replace(c, **{name: getattr(c, name)[::-1] for name in named})
 
 
 def after_core(v: View) -> tuple[Node, ...]:

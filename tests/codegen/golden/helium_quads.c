@@ -45,8 +45,8 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *M
   MLF_ALIGNED(8) int8_t columns[96];
   memset(columns + 36, 0, 12);
   memset(columns + 84, 0, 12);
+  const mlf_pair_places places = mlf_pair_places_of(4);
   for (int32_t p = 0; p < 30; p += 2) {
-    const int32_t q = p + 1;
     for (int32_t j = 0; j < 2; j++) {
       const int32_t at = p + j;
       int8_t *to = columns + j * 48;
@@ -69,8 +69,7 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *M
     const int8_t *wp = w;
     const mlf_octet acc = mlf_pair_dot(columns, &wp, 3, b);
     const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, mlf_floats_at(scale), mlf_floats_at(scale), -128));
-    mlf_even_store8(y + p * 4, out, 4);
-    mlf_odd_store8(y + q * 4, out, 4);
+    mlf_pair_store8(y + p * 4, out, places);
   }
 }
 

@@ -61,19 +61,19 @@ MLF_KERNEL void tvmgen_helium_strips_qlinearconv(const int8_t *x, const int8_t *
       const int32_t left = ix < 0 ? -ix : 0;
       const int32_t inside = mlf_min_i32(5 - ix, 6) - left;
       const int8_t *const corner = x + (iy * 5 + ix + left) * 32;
-      if (inside < 6 || iy < 0 || iy > 3) {
+      const int32_t top = iy < 0 ? -iy : 0;
+      const int32_t rows = mlf_min_i32(6 - iy, 3) - top;
+      if (inside < 6 || rows < 3) {
         mlf_mve_fill(patch, -3, 576);
       }
-      for (int32_t ky = 0; ky < 3; ky++) {
-        if (iy + ky >= 0 && iy + ky < 6 && inside > 0) {
-          for (int32_t g = 0; g < 2; g++) {
-            int8_t *const to = patch + ky * 192 + (g * 6 + left) * 16;
-            const int8_t *const from = corner + ky * 160 + g * 16;
-            MLF_MVE_SPREAD(to, from, 32, inside);
-          }
+      for (int32_t ky = top; ky < top + rows; ky++) {
+        for (int32_t g = 0; g < 2; g++) {
+          int8_t *const to = patch + ky * 192 + (g * 6 + left) * 16;
+          const int8_t *const from = corner + ky * 160 + g * 16;
+          MLF_MVE_SPREAD(to, from, 32, inside);
         }
       }
-      const int32_t p = (oy) * 5 + ox;
+      const int32_t p = oy * 5 + ox;
       const int32_t lanes = ox < 4 ? 0xffff : 0x33;
       const int8_t *wp = w;
       #if MLF_MVE
