@@ -120,7 +120,7 @@ def plainest(net: Network, found: Mapping[str, Mapping[str, Range]]) -> Plan:
     return Plan({x.name: Precision.INT8 for x in net.layers}, seen, seen, weights)
 
 
-def ranges_of(studio: Studio) -> dict[str, dict[str, Range]]:
+def ranges_of(studio: Studio) -> dict[str, Mapping[str, Range]]:
     """Candidates for each group's range, from all tensors of the group."""
     return {group: candidates(_values(studio, group)) for group in studio.net.groups}
 
@@ -130,8 +130,8 @@ def _candidates(studio: Studio) -> tuple[Candidates, tuple[_Fold, ...]]:
     count = len(studio.samples)
     parts = [np.arange(k, count, FOLDS) for k in range(min(FOLDS, count))]
     others = [np.setdiff1d(np.arange(count), p) if count > 1 else p for p in parts]
-    every: dict[str, dict[str, Range]] = {}
-    by_part: list[dict[str, dict[str, Range]]] = [{} for _ in parts]
+    every: dict[str, Mapping[str, Range]] = {}
+    by_part: list[dict[str, Mapping[str, Range]]] = [{} for _ in parts]
     for group in studio.net.groups:
         values = _values(studio, group)
         every[group] = candidates(values)

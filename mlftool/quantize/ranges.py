@@ -10,7 +10,7 @@ Ends have eight bits of their mantissa: the float model's last bits are another 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -19,13 +19,33 @@ from mlftool.quantize.plan import Range, scale_of
 
 PERCENTILES = (99.99, 99.9, 99.5)
 ROOM = (10, 25)  # percent
-WAYS = ("minmax", *(f"{p:g} %" for p in PERCENTILES), "least error", *(f"+ {r} %" for r in ROOM))
+LEAST = "least error"
+WAYS = ("minmax", *(f"{p:g} %" for p in PERCENTILES), LEAST, *(f"+ {r} %" for r in ROOM))
 _MOST = 1 << 18  # values of a tensor that are looked at
 _FEW = 1 << 15  # the same, where each candidate looks again
 _MASKING = 1e30  # what is as large stands for infinity, as paddings of maxima do; it is cut off
 
 
-def candidates(values: Array) -> dict[str, Range]:
+class Ways(Mapping[str, Range]):
+    """A range for each of WAYS. The least error takes as long as all others, so it is looked for
+    when it is asked for first."""
+
+    def __init__(self, found: Mapping[str, Range], few: Array) -> None:
+        self._found, self._few = dict(found), few
+
+    def __getitem__(self, way: str) -> Range:
+        if way == LEAST and way not in self._found:
+            self._found[way] = _least_error(self._few, self._found["minmax"])
+        return self._found[way]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(WAYS)
+
+    def __len__(self) -> int:
+        return len(WAYS)
+
+
+def candidates(values: Array) -> Mapping[str, Range]:
     """A range for each of WAYS."""
     flat = values.reshape(-1).astype(np.float64)
     flat = flat[np.abs(flat) < _MASKING]
@@ -39,11 +59,10 @@ def candidates(values: Array) -> dict[str, Range]:
     for p in PERCENTILES:
         lo, hi = np.percentile(flat, [100 - p, p])
         found[f"{p:g} %"] = _rough(lo, hi)
-    few = flat if flat.size <= _FEW else np.append(flat[np.arange(_FEW) * flat.size // _FEW], ends)
-    found["least error"] = _least_error(few, whole)
     for r in ROOM:
         found[f"+ {r} %"] = whole[0] * (1 + r / 100), whole[1] * (1 + r / 100)
-    return found
+    few = flat if flat.size <= _FEW else np.append(flat[np.arange(_FEW) * flat.size // _FEW], ends)
+    return Ways(found, few)
 
 
 def _rough(low: float, high: float) -> Range:
