@@ -53,7 +53,8 @@ def test_the_guard(name: str, target: str, asked: dict[str, str], tmp_path: Path
     feeds = samples_of(vectors, interface.inputs, "m")[:1]
 
     def run(less: int) -> RunResult:
-        elf = link_firmware(guarded(bundle, less, tmp_path), interface, BOARDS[target], tmp_path)
+        made = guarded(bundle, less, tmp_path)
+        elf = link_firmware(made, interface, BOARDS[target], optimise="-O1")
         return run_on_board(elf, BOARDS[target], interface, feeds)
 
     for key, value in run(0).outputs[0].items():

@@ -191,7 +191,7 @@ def test_bands_on_a_core_have_the_bits_of_the_whole(name: str, target: str, exec
     for patches in ("off", "auto"):
         bundle = compile_modules([replace(spec, patches=patches)])
         interface, board = read_interface(bundle, "m"), BOARDS[target]
-        elf = link_firmware(bundle, interface, board)
+        elf = link_firmware(bundle, interface, board, optimise="-O1")
         ran = run_on_board(elf, board, interface, FEEDS[name])
         found.append([value.tobytes() for out in ran.outputs for value in out.values()])
     assert found[0] == found[1]

@@ -80,11 +80,11 @@ def results(made: Bundle, target: str, name: str) -> dict[str, bytes]:
     """What a program gives for the model's feeds, on a board or here."""
     interface = read_interface(made, "m")
     if target == "host":
-        ran = run_on_host(build_runner(made, interface), interface, FEEDS[name])
+        ran = run_on_host(build_runner(made, interface, optimise="-O1"), interface, FEEDS[name])
     else:
         # Cortex-M0's own board is too small.
         board = replace(BOARDS[BIG.get(target, target)], target=target)
-        elf = link_firmware(made, interface, board)
+        elf = link_firmware(made, interface, board, optimise="-O1")
         ran = run_on_board(elf, board, interface, FEEDS[name], time_limit=60)
     return {f"{k} {key}": v.tobytes() for k, o in enumerate(ran.outputs) for key, v in o.items()}
 

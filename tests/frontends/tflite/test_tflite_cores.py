@@ -180,7 +180,8 @@ def test_on_its_core(name: str, target: str, wanted: dict[str, np.ndarray]) -> N
     interface, board = read_interface(bundle, "m"), BOARDS[target]
     if target == "cortex-m0":  # its board has 16 KB of memory
         board = replace(BOARDS["cortex-m3"], target=target)  # which knows its instructions
-    result = run_on_board(link_firmware(bundle, interface, board), board, interface, [feeds])
+    elf = link_firmware(bundle, interface, board, optimise="-O1")
+    result = run_on_board(elf, board, interface, [feeds])
     equal(result.outputs[0], wanted)
 
 
