@@ -45,48 +45,23 @@ def largest_of(values: Sequence[Element]) -> Element:
     return Element(max(known) if known and len(known) == len(values) else None)
 
 
-def sum_of(pair: Sequence[Element]) -> Element:
-    a, b = pair
-    if exactly(0) in (a, b):
-        return a if b == exactly(0) else b
-    return Element(_both(a.most, b.most, int.__add__), least=_both(a.least, b.least, int.__add__))
+def reckoned(
+    of: Callable[[int, int], int | None], neutral: int, falls: bool = False
+) -> Callable[[Sequence[Element]], Element]:
+    """The bounds of what is computed of two numbers that are not negative: it grows with the first,
+    and with the second unless it `falls` with that; a second one of `neutral` changes nothing."""
 
+    def pick(pair: Sequence[Element]) -> Element:
+        a, b = pair
+        if exactly(neutral) in ((b,) if falls else pair):
+            return a if b == exactly(neutral) else b
+        if any(e.least is None or e.least < 0 for e in pair):
+            return Element()
+        ends = (a.least, b.most if falls else b.least), (a.most, b.least if falls else b.most)
+        least, most = (None if x is None or y is None else of(x, y) for x, y in ends)
+        return Element(most, least=least)
 
-def difference_of(pair: Sequence[Element]) -> Element:
-    a, b = pair
-    if b == exactly(0):
-        return a
-    if a == b and a.symbol:
-        return exactly(0)
-    return Element(_both(a.most, b.least, int.__sub__), least=_both(a.least, b.most, int.__sub__))
-
-
-def product_of(pair: Sequence[Element]) -> Element:
-    """Of numbers that are not negative."""
-    a, b = pair
-    if exactly(1) in (a, b):
-        return a if b == exactly(1) else b
-    if not (_counts(a) and _counts(b)):
-        return Element()
-    return Element(_both(a.most, b.most, int.__mul__), least=_both(a.least, b.least, int.__mul__))
-
-
-def quotient_of(pair: Sequence[Element]) -> Element:
-    """Of a number that is not negative by a known one."""
-    a, b = pair
-    if b == exactly(1):
-        return a
-    if not (_counts(a) and b.exact and _counts(b) and b.most):
-        return Element()
-    return Element(_both(a.most, b.most, int.__floordiv__), least=(a.least or 0) // b.most)
-
-
-def _counts(e: Element) -> bool:
-    return e.least is not None and e.least >= 0
-
-
-def _both(a: int | None, b: int | None, of: Callable[[int, int], int]) -> int | None:
-    return None if a is None or b is None else of(a, b)
+    return pick
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Integers wrap around and division by zero gives 0, whatever the target: both are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import add, mul, sub
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,7 @@ from mlftool.ir.graph import Node, TensorType
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
-from mlftool.onnx_rules.shaping import (
-    Bounds,
-    Element,
-    difference_of,
-    exactly,
-    largest_of,
-    least_of,
-    product_of,
-    quotient_of,
-    sum_of,
-)
+from mlftool.onnx_rules.shaping import Bounds, Element, exactly, largest_of, least_of, reckoned
 from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
@@ -203,20 +194,17 @@ def _each(pick: Callable[[Sequence[Element]], Element]) -> Bounds:
     """What is known of an element by what is known of the elements that it is made of."""
 
     def bounds(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
-        count = scope.types[node.result].elements
+        count, row = scope.types[node.result].elements, scope.types[node.result].dtype
         if any(scope.types[name].dtype.is_float for name in node.inputs):
             return None
         rows = [p * count if len(p) == 1 else p for p in parts]
-        equal = len({len(row) for row in rows}) == 1
-        low, high = scope.types[node.result].dtype.range
-        found = [pick(each) for each in zip(*rows, strict=True)] if equal else None
-        return found and [e if _within(e, low, high) else Element() for e in found]
+        equal = len({len(r) for r in rows}) == 1
+        reach = range(int(row.range[0]), int(row.range[1]) + 1)
+        found = [pick(each) for each in zip(*rows, strict=True)] if equal else []
+        fits = all(n in reach for e in found for n in (e.least, e.most) if n is not None)
+        return found if found and fits else None
 
     return bounds
-
-
-def _within(e: Element, low: int, high: int) -> bool:
-    return (e.least is None or e.least >= low) and (e.most is None or e.most <= high)
 
 
 def _are_equal(pair: Sequence[Element]) -> Element:
@@ -243,17 +231,26 @@ def _binary(name: str, expr: ExprFn, relay_op: str, *traits: Trait, **fields: An
     elementwise(name, expr, *traits, relay=relay.binary(relay_op), older=older, **fields)
 
 
-_binary("Add", _wrapping("+"), "add", Trait.ADDITION, affine=_shifted, bounds=_each(sum_of))
-_binary("Sub", _wrapping("-"), "subtract", affine=_difference, bounds=_each(difference_of))
+_PARTS = reckoned(lambda a, b: a // b if b else None, 1, falls=True)
+_binary(
+    "Add", _wrapping("+"), "add", Trait.ADDITION, affine=_shifted, bounds=_each(reckoned(add, 0))
+)
+_binary(
+    "Sub",
+    _wrapping("-"),
+    "subtract",
+    affine=_difference,
+    bounds=_each(reckoned(sub, 0, falls=True)),
+)
 _binary(
     "Mul",
     _wrapping("*"),
     "multiply",
     Trait.MULTIPLICATION,
     affine=_scaled,
-    bounds=_each(product_of),
+    bounds=_each(reckoned(mul, 1)),
 )
-_binary("Div", _divide, "divide", affine=_quotient, bounds=_each(quotient_of))
+_binary("Div", _divide, "divide", affine=_quotient, bounds=_each(_PARTS))
 _binary("Pow", _pow, "power", includes=("mlf/math.h", "mlf/convert.h"))
 _binary("BitwiseAnd", _bitwise("&"), "bitwise_and")
 _binary("BitwiseOr", _bitwise("|"), "bitwise_or")

@@ -100,18 +100,14 @@ def _padded_boxes(scope: Scope, node: NodeProto) -> Outcome:
     """Axes whose extents are known only at run time and that get nothing are as they are; what
     others get is `_pad_in_box`'s."""
     symbols, attrs = scope.extents_of(node.input[0]), attributes(node)
-    pads = attrs.get("pads") or attrs.get("paddings") or scope.consts.get(_input(node, 1))
-    axes = scope.consts.get(_input(node, 3), range(len(symbols)))
-    if pads is None or (_input(node, 3) not in scope.consts and _input(node, 3)):
+    names = [*node.input, "", "", ""]
+    pads = attrs.get("pads") or attrs.get("paddings") or scope.consts.get(names[1])
+    axes = scope.consts.get(names[3], None if names[3] else range(len(symbols)))
+    if pads is None or axes is None or np.size(pads) != 2 * len(axes):
         return ALONE(scope, node)
-    each = np.resize(np.array(pads, np.int64), (2, len(axes)))
-    by_axis = {int(a) % len(symbols): each[:, j] for j, a in enumerate(axes)}
-    stay = not any(symbols[a] and by.any() for a, by in by_axis.items())
-    return whole(scope, node) if stay and np.size(pads) == each.size else ALONE(scope, node)
-
-
-def _input(node: NodeProto, k: int) -> str:
-    return node.input[k] if k < len(node.input) else ""
+    by_axis = zip(axes, np.reshape(pads, (2, -1)).T, strict=True)
+    moved = any(symbols[int(a) % len(symbols)] and by.any() for a, by in by_axis)
+    return (ALONE if moved else whole)(scope, node)
 
 
 @op(

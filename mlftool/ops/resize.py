@@ -264,30 +264,23 @@ def _resized_boxes(scope: Scope, node: NodeProto) -> Outcome:
     """Axes whose extents are known only at run time stay as they are; sizes that say so become
     their bounds."""
     symbols, attrs = scope.extents_of(node.input[0]), attributes(node)
-    late = [a for a, symbol in enumerate(symbols) if symbol]
     axes = [a % len(symbols) for a in attrs.get("axes") or range(len(symbols))]
-    said = {axis: j for j, axis in enumerate(axes)}
-    if any(a in said for a in late):
-        proportions = attrs.get("keep_aspect_ratio_policy", b"stretch") != b"stretch"
-        crop = attrs.get("coordinate_transformation_mode") == b"tf_crop_and_resize"
-        scales = _said_scales(scope, node, attrs)
-        sizes = elements(scope, node.input[3]) if scales is None and len(node.input) > 3 else []
-        stay = [
-            scales[said[a]] == 1
-            if scales is not None and len(scales) == len(axes)
-            else len(sizes) == len(axes) and sizes[said[a]].symbol == symbols[a]
-            for a in late
-            if a in said
-        ]
-        if proportions or crop or not all(stay):
-            text = f"an extent of '{node.input[0]}' that it changes is known only at run time"
-            return Refuse("MLF0302", text, EXTENTS)
-        if any(not e.exact and axes[j] not in late for j, e in enumerate(sizes)):
+    late = [j for j, a in enumerate(axes) if symbols[a]]
+    scales = _said_scales(scope, node, attrs)
+    sizes = elements(scope, node.input[3]) if scales is None and len(node.input) > 3 else []
+    said = [s == 1 for s in scales] if scales else [e.symbol for e in sizes]
+    plain = attrs.get("keep_aspect_ratio_policy", b"stretch") == b"stretch"
+    plain &= attrs.get("coordinate_transformation_mode") != b"tf_crop_and_resize"
+    stay = len(said) == len(axes) and all(said[j] in (True, symbols[axes[j]]) for j in late)
+    if late and not (plain and stay):
+        text = f"an extent of '{node.input[0]}' that it changes is known only at run time"
+        return Refuse("MLF0302", text, EXTENTS)
+    if late and sizes:
+        if any(not e.exact and j not in late for j, e in enumerate(sizes)):
             return Refuse("MLF0206", "its sizes are known only at run time", CONSTANT)
-        if sizes:
-            shape = scope.types[node.input[0]].shape
-            known = [shape[a] if a in late else e.most for a, e in zip(axes, sizes, strict=True)]
-            node.input[3] = scope.new_const(f"{node.input[3]}.bound", np.array(known, np.int64))
+        box = scope.types[node.input[0]].shape
+        known = [box[a] if symbols[a] else e.most for a, e in zip(axes, sizes, strict=True)]
+        node.input[3] = scope.new_const(f"{node.input[3]}.bound", np.array(known, np.int64))
     return whole(scope, node)
 
 
