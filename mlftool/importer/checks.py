@@ -17,6 +17,11 @@ from mlftool.onnx_rules.protos import op_name, plain_attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
 from mlftool.ops.base import Facts, Op, Trait, Types, known, shown
 
+# Axes and element types, which onnx's inference cuts to 32 bits; by some axes it then ends the
+# process. No tensor has more axes, and there are fewer types.
+CUT = frozenset({"axis", "dtype", "output_dtype", "precision", "stash_type", "to"})
+MOST = 64
+
 
 def facts(scope: Scope, node: NodeProto) -> Facts:
     attrs = plain_attributes(node)
@@ -32,6 +37,8 @@ def worded(scope: Scope, node: NodeProto) -> Outcome:
     record, x = known(op_name(node)), scope.types.get(next(iter(node.input), ""))
     rank = len(x.shape) if x and record and Trait.AXIS in record.traits else None
     for a in node.attribute:
+        if a.name in CUT and abs(a.i) > MOST:
+            return Refuse("MLF0303", f"{a.name} {a.i}; expected {-MOST} ... {MOST}")
         if a.name == "axis" and rank is not None and not -rank <= a.i < rank:
             return Refuse("MLF0303", f"axis {a.i}; expected one of the {rank} axes of {x}")
         word = a.s.decode("utf-8", "replace") if a.type == AttributeProto.STRING else ""

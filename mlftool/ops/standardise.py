@@ -168,12 +168,17 @@ def _broadcasting(f: Facts) -> str:
     return ""
 
 
+def _from_an_axis(f: Facts) -> str:
+    rank, axis = len(f.x), f.attrs.get("axis", -1)
+    return "" if -rank <= axis < rank else f"axis {axis} of {shown(f.x)}"
+
+
 @op(
     "LayerNormalization",
     *(Trait.EPILOGUE, Trait.PROLOGUE, Trait.EARLY),
     extents=OF_ROWS,
     relay=_relay_layer_norm,
-    checks=(_broadcasting,),
+    checks=(_from_an_axis, _broadcasting),
     quantised=standardise_integers.NAME,
     quantises=standardise_integers.fits,
 )
@@ -182,7 +187,12 @@ def layer_normalisation(v: View) -> Kernel:
     return _layer(v, True)
 
 
-@op("RMSNormalization", *(Trait.EPILOGUE, Trait.PROLOGUE), extents=OF_ROWS, checks=(_broadcasting,))
+@op(
+    "RMSNormalization",
+    *(Trait.EPILOGUE, Trait.PROLOGUE),
+    extents=OF_ROWS,
+    checks=(_from_an_axis, _broadcasting),
+)
 def rms_normalisation(v: View) -> Kernel:
     """Like layer normalisation, but nothing is taken off."""
     return _layer(v, False)

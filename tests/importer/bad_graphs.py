@@ -257,3 +257,25 @@ def _ngrams(**attrs: object) -> ModelProto:
     size = {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "mode": "TF"}
     ngrams = node("TfIdfVectorizer", "x", **{**usual, **size, **attrs})
     return model([ngrams], [value("x", (4,), TensorProto.INT64)], [value("y", (3,))])
+
+
+@case
+def transform_along_no_axis(_: Path) -> ModelProto:
+    signal, result = value("x", (1, 8, 4, 1)), value("y", (1, 8, 4, 2))
+    return model([node("DFT", "x", axis=1 << 62)], [signal], [result], opsets=[("", 19)])
+
+
+@case
+def rows_from_no_axis(_: Path) -> ModelProto:
+    return model([node("LayerNormalization", "x s", axis=2)], weights=[tensor("s", [1.0])])
+
+
+@case
+def rows_from_an_axis_that_is_cut(_: Path) -> ModelProto:
+    steps = [node("LayerNormalization", "x s", "y mean", axis=1 << 31)]
+    return model(steps, weights=[tensor("s", [1.0])])
+
+
+@case
+def element_type_that_is_cut(_: Path) -> ModelProto:
+    return model([node("EyeLike", "x", dtype=(1 << 32) + 1)])
