@@ -72,6 +72,7 @@ class Known:
     ends: dict[str, tuple[int, int]] = field(default_factory=dict)
     positive: tuple[Sum, ...] = ()  # none is ever negative
     numbers: count[int] = field(default_factory=count)
+    _having: dict[tuple[Term, bool], list[Sum]] | None = None  # by a term and its sign
 
     def also(self, more: Iterable[Sum]) -> Known:
         """With more that is not negative; new unknowns are of both."""
@@ -114,20 +115,25 @@ class Known:
             if not todo or (enough is not None and best >= enough):
                 break
             one, by = todo.pop(0)
-            for other in self.positive:
-                for less, more in _without(one, other):
-                    key = frozenset(less.terms.items())
-                    if key not in seen and len(less.terms) <= MOST_TERMS:
-                        seen.add(key)
-                        todo.append((less, by * more))
-                        best = max(best, -(-self.least(less) // (by * more)))
+            for less, more in self._less(one):
+                key = frozenset(less.terms.items())
+                if key not in seen and len(less.terms) <= MOST_TERMS:
+                    seen.add(key)
+                    todo.append((less, by * more))
+                    best = max(best, -(-self.least(less) // (by * more)))
         return best
 
-
-def _without(one: Sum, other: Sum) -> Iterator[tuple[Sum, int]]:
-    """Sums that are at most a multiple of `one`, from which a term is gone, and which multiple."""
-    for term, factor in other.terms.items():
-        mine = one.terms.get(term, 0)
-        if term and factor * mine > 0:
-            by = math.gcd(factor, mine)
-            yield one.times(abs(factor) // by) - other.times(abs(mine) // by), abs(factor) // by
+    def _less(self, one: Sum) -> Iterator[tuple[Sum, int]]:
+        """Sums that are at most a multiple of one, without one of its terms, and which multiple."""
+        if self._having is None:
+            self._having = {}
+            for other in self.positive:
+                for term, factor in other.terms.items():
+                    if term:
+                        self._having.setdefault((term, factor > 0), []).append(other)
+        for term, mine in one.terms.items():
+            for other in self._having.get((term, mine > 0), ()):
+                factor = other.terms[term]
+                by = math.gcd(factor, mine)
+                made = one.times(abs(factor) // by) - other.times(abs(mine) // by)
+                yield made, abs(factor) // by

@@ -6,20 +6,9 @@ What it does not know is a ValueError, so the reader of a function knows all of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
 
-from mlftool.proof.csource import tokens
-
-_TOKEN = re.compile(
-    r"\s+|//[^\n]*|/\*.*?\*/"
-    r"|(\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"
-    r"|0[xX][0-9a-fA-F]+[uUlL]*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[uUlLfF]*|[A-Za-z_]\w*"
-    r"|<<=|>>=|\+\+|--|->|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[^\s\w])",
-    re.DOTALL,
-)
 # Name -> bytes, and whether it is signed; floats have no sign here, since no index is one.
 INTEGERS = {
     **{f"int{n}_t": (n // 8, True) for n in (8, 16, 32, 64)},
@@ -27,8 +16,17 @@ INTEGERS = {
     **{"int": (4, True), "unsigned": (4, False), "char": (1, True), "bool": (1, False)},
     **{"size_t": (4, False), "ptrdiff_t": (4, True), "uintptr_t": (4, False)},
 }
-FLOATS = {"float": 4, "double": 8}
-_QUALIFIERS = {"const", "static", "volatile", "restrict", "MLF_RESTRICT", "inline", "register"}
+FLOATS = {"float": 4, "double": 8, "mve_pred16_t": 2}
+_QUALIFIERS = {
+    "const",
+    "static",
+    "volatile",
+    "restrict",
+    "MLF_RESTRICT",
+    "inline",
+    "register",
+    "__restrict",
+}
 _LEVELS = (
     *(("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">=")),
     *(("<<", ">>"), ("+", "-"), ("*", "/", "%")),
@@ -37,25 +35,67 @@ _ASSIGNS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 
 
 @dataclass(frozen=True)
+class Member:
+    """Of a struct; `extent` is an array's."""
+
+    name: str
+    type: Type
+    extent: int | None
+
+
+@dataclass(frozen=True)
 class Type:
-    """`name` of INTEGERS, FLOATS or "void", and how many stars follow."""
+    """`name` of INTEGERS, FLOATS, "struct" or "void", and how many stars follow. `lanes` are those
+    of a vector, `members` those of a struct."""
 
     name: str
     stars: int = 0
+    lanes: int = 0
+    members: tuple[Member, ...] = ()
 
     @property
     def bytes(self) -> int:
         """Of one element that it points to, or of itself. Raises KeyError for void."""
-        return INTEGERS[self.name][0] if self.name in INTEGERS else FLOATS[self.name]
+        if self.name == "struct":
+            return sum(
+                (8 if m.type.stars else m.type.bytes) * (m.extent or 1) for m in self.members
+            )
+        one = INTEGERS[self.name][0] if self.name in INTEGERS else FLOATS[self.name]
+        return one * (self.lanes or 1)
+
+    @property
+    def is_integer(self) -> bool:
+        return self.name in INTEGERS and not self.lanes and not self.stars
+
+    def member(self, name: str) -> Member:
+        """Raises ValueError if there is none."""
+        for one in self.members:
+            if one.name == name:
+                return one
+        raise ValueError(f"no member '{name}'")
 
 
 VOID = Type("void")
+Types = Mapping[str, Type]
+_VECTORS = {
+    **{f"__m{bits}{suffix}": bits // 8 for bits in (128, 256, 512) for suffix in ("i", "")},
+}
+# Types of the headers of compilers.
+BUILT_IN: Types = {
+    **{name: Type("int8_t", 0, size) for name, size in _VECTORS.items()},
+    **{
+        f"{sign}int{bits}x{128 // bits}_t": Type(f"{sign}int{bits}_t", 0, 128 // bits)
+        for bits in (8, 16, 32)
+        for sign in ("", "u")
+    },
+}
 
 
 @dataclass(frozen=True)
 class Expr:
     """`kind`: number (`text`), name (`text`), unary, postfix, binary, assign (`text` is the
-    operator), choice, call (`text` is the function), index, cast (`type`), list."""
+    operator), choice, call (`text` is the function), index, member (`text` is its name), cast
+    (`type`), sizeof (of a part, or of `type`), changed (by assembly), list."""
 
     kind: str
     text: str = ""
@@ -95,60 +135,29 @@ class Definition:
     body: tuple[Stmt, ...]
 
 
-_HEAD = re.compile(
-    r"^(?:MLF_[A-Z_]+|static(?: inline)?)\s[^;{}=#]*?\b(\w+)\(([^;{}#]*)\)\s*\{$",
-    re.MULTILINE,
-)
+class AssemblyError(ValueError):
+    """A function has instructions that its C does not say."""
 
 
-@lru_cache(maxsize=64)
-def definitions(text: str) -> Mapping[str, tuple[Definition | None, ...]]:
-    """The functions of a file by name. A name has several where the preprocessor chooses among
-    them; None is one that is not understood."""
-    found: dict[str, tuple[Definition | None, ...]] = {}
-    for head in _HEAD.finditer(text):
-        end = text.find("\n}", head.end())
-        for source in _ways(text[head.start() : end + 2]):
-            found[head[1]] = (*found.get(head[1], ()), _parsed(source))
+def types_of(typedefs: Iterable[Sequence[str]]) -> Types:
+    """What type definitions name. One of another form has no name here."""
+    found = dict(BUILT_IN)
+    for words in typedefs:
+        try:
+            name, type_ = Parser(words, found).typedef()
+        except ValueError:
+            continue
+        found[name] = type_
     return found
 
 
-def _parsed(source: str) -> Definition | None:
-    try:
-        return Parser(source).definition()
-    except (ValueError, KeyError, IndexError):
-        return None
-
-
-def _ways(text: str) -> list[str]:
-    """What the preprocessor may leave of a function: each branch of its first condition, and so
-    on. Raises nothing: a text with more than a few stays as it is, which no parser takes."""
-    lines = text.split("\n")
-    signs = [(k, line.split()[0]) for k, line in enumerate(lines) if line.lstrip().startswith("#")]
-    starts = [k for k, sign in signs if sign in ("#if", "#ifdef", "#ifndef")]
-    if not starts or len(starts) > 3:
-        return [text]
-    first = starts[-1]  # nothing is nested in the last
-    cuts = [first]
-    for k, sign in signs:
-        if k > first and sign in ("#elif", "#else", "#endif"):
-            cuts.append(k)
-            if sign == "#endif":
-                break
-    branches = [lines[a + 1 : b] for a, b in pairwise(cuts)]
-    if not any(lines[k].lstrip().startswith("#else") for k in cuts):
-        branches.append([])
-    rest = [[*lines[:first], *branch, *lines[cuts[-1] + 1 :]] for branch in branches]
-    return [way for made in rest for way in _ways("\n".join(made))]
-
-
 class Parser:
-    """Recursive descent. Raises ValueError for what it does not know."""
+    """Recursive descent over words. Raises ValueError for what it does not know."""
 
-    def __init__(self, text: str) -> None:
-        if re.search(r"^\s*#", text, re.MULTILINE):
-            raise ValueError("the preprocessor chooses")
-        self._tokens = [*tokens(text, _TOKEN), ""]
+    def __init__(self, words: Sequence[str], types: Types = BUILT_IN) -> None:
+        self._tokens = [*words, ""]
+        self._types = types
+        self._declares = "mlf_touches" in words  # what its assembly reads and writes
         self._at = 0
 
     def _peek(self, ahead: int = 0) -> str:
@@ -167,34 +176,70 @@ class Parser:
             return True
         return False
 
+    def _balanced(self) -> list[str]:
+        """The words in brackets."""
+        self._take("(")
+        found: list[str] = []
+        depth = 1
+        while depth:
+            word = self._take()
+            depth += (word == "(") - (word == ")")
+            found.append(word)
+        return found[:-1]
+
+    def _attributes(self) -> int:
+        """Skips them; the size of a vector that one gives, or 0."""
+        size = 0
+        while self._peek() in ("__attribute__", "_Pragma"):
+            self._take()
+            words = self._balanced()
+            if "vector_size" in words:
+                size = number(words[words.index("vector_size") + 2])
+        return size
+
     # Declarations.
 
     def _is_type(self, ahead: int = 0) -> bool:
         token = self._peek(ahead)
         if token in _QUALIFIERS:
             return self._is_type(ahead + 1)
-        if token == "MLF_ALIGNED":
-            return True
-        return token in INTEGERS or token in FLOATS or token == "void"
+        known = token in INTEGERS or token in FLOATS or token == "void"
+        return known or token == "__attribute__" or token in self._types
 
     def _type(self) -> Type:
-        name = ""
+        found: Type | None = None
         while True:
             token = self._peek()
-            if token == "MLF_ALIGNED":
-                for _ in range(4):
-                    self._take()
+            if token == "__attribute__":
+                self._attributes()
             elif token in _QUALIFIERS:
                 self._take()
-            elif not name and self._is_type():
+            elif found is None and self._is_type():
                 name = self._take()
+                found = self._types.get(name, Type(name))
                 while name == "unsigned" and self._peek() in ("int", "char", "long", "short"):
                     raise ValueError("a type of several words")
             else:
                 break
-        if not name:
+        if found is None:
             raise ValueError("no type")
-        return Type(name, self._stars())
+        return Type(found.name, found.stars + self._stars(), found.lanes, found.members)
+
+    def typedef(self) -> tuple[str, Type]:
+        """A name and what it stands for."""
+        self._take("typedef")
+        if self._skip("struct"):
+            self._take("{")
+            members: list[Member] = []
+            while not self._skip("}"):
+                for one in self._declaration().variables:
+                    members.append(Member(one.name, one.type, one.extent))
+            return self._take(), Type("struct", members=tuple(members))
+        type_ = self._type()
+        name = self._take()
+        size = self._attributes()
+        self._take(";")
+        return name, Type(type_.name, type_.stars, size // type_.bytes) if size else type_
 
     def _stars(self) -> int:
         stars = 0
@@ -203,7 +248,7 @@ class Parser:
         return stars
 
     def definition(self) -> Definition:
-        while re.fullmatch(r"MLF_[A-Z_]+", self._peek()) and not self._is_type():
+        while re.fullmatch(r"MLF_[A-Z_]+", self._peek()):
             self._take()
         returns = self._type()
         name = self._take()
@@ -221,6 +266,7 @@ class Parser:
 
     def _declaration(self) -> Stmt:
         base = self._type()
+        self._attributes()
         found = []
         stars = base.stars
         while True:
@@ -234,7 +280,8 @@ class Parser:
                 value = self._initial()
             if extent == -1:
                 extent = len(value.parts) if value is not None and value.kind == "list" else None
-            found.append(Variable(name, Type(base.name, stars), extent, value))
+            type_ = Type(base.name, stars, base.lanes, base.members)
+            found.append(Variable(name, type_, extent, value))
             if not self._skip(","):
                 break
             stars = self._stars()
@@ -263,10 +310,11 @@ class Parser:
         token = self._peek()
         if token == "{":
             return Stmt("block", body=self._block())
-        if token == "MLF_UNROLL":  # of the loop that follows
-            while self._take() != ")":
-                pass
+        if token == "_Pragma":  # of the loop that follows
+            self._attributes()
             return self._statement()
+        if token == "__asm__":
+            return self._assembly()
         if token in ("if", "while", "for"):
             return getattr(self, f"_{token}")()  # type: ignore[no-any-return]
         if token == "return":
@@ -280,7 +328,7 @@ class Parser:
             return Stmt("leave")
         if token == "do":
             return self._again()
-        if token in ("switch", "goto", "__asm__", "struct", "typedef"):
+        if token in ("switch", "goto", "struct", "typedef"):
             raise ValueError(f"'{token}'")
         if self._is_type():
             return self._declaration()
@@ -289,6 +337,20 @@ class Parser:
         value = self._expression()
         self._take(";")
         return Stmt("do", (value,))
+
+    def _assembly(self) -> Stmt:
+        """Without instructions it says something to compilers alone."""
+        self._take()
+        self._skip("volatile")
+        words = self._balanced()
+        self._take(";")
+        text = words[: words.index(":")] if ":" in words else words
+        if not self._declares and any(word.strip('"') for word in text):
+            raise AssemblyError("has assembly")
+        outputs = [k for k, w in enumerate(words) if w.startswith(('"+', '"='))]
+        given = [words[k + 2] for k in outputs if any(word.strip('"') for word in text)]
+        names = tuple(Expr("name", name) for name in given)
+        return Stmt("do", (Expr("changed", parts=names),)) if names else Stmt("block")
 
     def _body(self) -> tuple[Stmt, ...]:
         return self._block() if self._peek() == "{" else (self._statement(),)
@@ -380,19 +442,14 @@ class Parser:
         return self._postfix()
 
     def _size(self) -> Expr:
-        """Of a type, or of a variable (its name is the part)."""
+        """Of a type, or of an expression, which is the part."""
         self._take("sizeof")
-        inside = self._skip("(")
-        if inside and self._is_type():
+        if self._peek() == "(" and self._is_type(1):
+            self._take("(")
             type_ = self._type()
-            made = Expr("number", str(4 if type_.stars else type_.bytes))
-        else:
-            made = Expr("sizeof", self._take())
-            if not made.text[0].isalpha():
-                raise ValueError("sizeof of no variable")
-        if inside:
             self._take(")")
-        return made
+            return Expr("sizeof", type=type_)
+        return Expr("sizeof", parts=(self._unary(),))
 
     def _postfix(self) -> Expr:
         token = self._take()
@@ -405,7 +462,7 @@ class Parser:
             left = Expr("name", token)
         else:
             raise ValueError(f"got '{token}', expected an operand")
-        while self._peek() in ("[", "(", "++", "--"):
+        while self._peek() in ("[", "(", "++", "--", ".", "->"):
             sign = self._take()
             if sign == "[":
                 left = Expr("index", parts=(left, self._expression()))
@@ -418,6 +475,9 @@ class Parser:
                 if left.kind != "name":
                     raise ValueError("a call of no name")
                 left = Expr("call", left.text, tuple(arguments))
+            elif sign in (".", "->"):
+                whole = left if sign == "." else Expr("unary", "*", (left,))
+                left = Expr("member", self._take(), (whole,))
             else:
                 left = Expr("postfix", sign, (left,))
         return left

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from mlftool.proof import csource, packed
-from mlftool.proof.ctree import INTEGERS, Definition, Type, definitions
+from mlftool.proof import csource, packed, units
+from mlftool.proof.ctree import INTEGERS, Type
 from mlftool.proof.indices import Memory, UnprovenError, prove
 from mlftool.proof.layout import CONSTANT, Layout, Step
+from mlftool.proof.units import Source
 
 UNREAD = "index ranges inside kernels: their C is not read"
 MOST_KNOWN = 256  # numbers of an array whose values may say how far a loop goes
@@ -23,15 +24,17 @@ def shown(
     each, why that is not shown. `files` are the module's and the headers of the archive."""
     if not entry or not layouts:
         return 0, (UNREAD,)
-    sources = [d.decode("utf-8", "replace") for n, d in files.items() if n.endswith(".c")]
-    headers = [d.decode("utf-8", "replace") for n, d in files.items() if n.endswith(".h")]
-    kernels = {name: found for text in sources for name, found in definitions(text).items()}
-    helpers = _merged(headers)
+    texts = {n: d.decode("utf-8", "replace") for n, d in files.items() if n.endswith((".c", ".h"))}
+    sources = [text for name, text in texts.items() if name.endswith(".c")]
+    try:
+        read = [tuple(units.sources(name, texts)) for name in texts if name.endswith(".c")]
+    except (ValueError, RecursionError):
+        return 0, (UNREAD,)
     count, why = 0, dict[str, str]()
     known: dict[tuple[str, tuple[Memory, ...]], str] = {}  # layers share kernels
     for symbol, memories in _calls(layouts[0], entry, sources):
         if (symbol, memories) not in known:
-            known[symbol, memories] = _reason(kernels.get(symbol, ()), memories, helpers)
+            known[symbol, memories] = _reason(symbol, memories, read)
         if reason := known[symbol, memories]:
             why[symbol] = f"that {symbol} stays inside its operands: {reason}"
         else:
@@ -41,28 +44,27 @@ def shown(
     return count, tuple(why.values())
 
 
-def _merged(texts: Sequence[str]) -> Mapping[str, tuple[Definition | None, ...]]:
-    found: dict[str, tuple[Definition | None, ...]] = {}
-    for text in texts:
-        for name, several in definitions(text).items():
-            found[name] = (*found.get(name, ()), *several)
-    return found
-
-
-def _reason(
-    kernels: Sequence[Definition | None],
-    memories: tuple[Memory, ...],
-    helpers: Mapping[str, tuple[Definition | None, ...]],
-) -> str:
-    """Why a kernel is not shown to stay inside these memories; "" if it is."""
-    if not kernels or None in kernels:
-        return "its C has what the checker does not read"
-    try:
-        for kernel in kernels:
-            assert kernel is not None
-            prove(kernel, memories, lambda name: helpers.get(name, ()))
-    except UnprovenError as error:
-        return str(error)
+def _reason(symbol: str, memories: tuple[Memory, ...], read: Sequence[Sequence[Source]]) -> str:
+    """Why a kernel is not shown to stay inside these memories; "" if it is, in all
+    configurations."""
+    ways = next((ways for ways in read if symbol in ways[0].unit.functions), ())
+    if not ways:
+        return "its C is not here"
+    seen = set()
+    for source in ways:
+        try:
+            closure = source.closure(symbol)
+            kernel = source.find(symbol)
+            if closure in seen:
+                continue
+            seen.add(closure)
+            if kernel is None:
+                return "its C has what the checker does not read"
+            prove(kernel, memories, source.find)
+        except UnprovenError as error:
+            return str(error)
+        except (ValueError, RecursionError) as error:
+            return f"{type(error).__name__} {error}"
     return ""
 
 
@@ -103,5 +105,5 @@ def _arrays(text: str) -> Mapping[str, Memory]:
             re.fullmatch(r"-?\d+", w) for w in words
         ):
             holds = tuple(map(int, words))
-        found[name] = Memory(int(extent) * INTEGERS[type_][0], holds, Type(type_))
+        found[name] = Memory(int(extent) * INTEGERS[type_][0], holds, Type(type_), values)
     return found

@@ -1,0 +1,101 @@
+"""Index ranges of the kernels of each core: most are shown, and none of a fault's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from mlftool.cli import main
+from mlftool.mlf import read_tar
+from mlftool.proof import certificate, ranges
+from mlftool.proof.layout import WRITE, Layout, Step
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
+# Core -> of the 14 calls of two networks, how many are shown at least.
+SHOWN = {"cortex-m0": 12, "rv32imc": 11, "cortex-m4": 12, "cortex-m55": 11, "host": 13}
+MODELS = ("vibration_int8", "digits_float32")
+
+
+@cache
+def proven(
+    target: str, model: str, folder: Path
+) -> tuple[Sequence[Layout], str, Mapping[str, bytes]]:
+    archive = folder / f"{target}_{model}.tar"
+    options = ["--verify", "--target", target, "-o", str(archive)]
+    assert main(["compile", str(EXAMPLES / f"{model}.onnx"), *options]) == 0
+    files = dict(read_tar(archive).files)
+    (name,) = [n for n in files if n.endswith(".certificate")]
+    found = certificate.decode(files[name], str(archive), name)
+    return found.layouts, found.entry, {n: d for n, d in files.items() if n in found.files}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cores")
+
+
+def shorter(step: Step) -> Step:
+    """With an output that is a byte shorter."""
+    accesses = (
+        replace(a, place=replace(a.place, size_bytes=a.place.size_bytes - 1))
+        if a.role == WRITE
+        else a
+        for a in step.accesses
+    )
+    return replace(step, accesses=tuple(accesses))
+
+
+@pytest.mark.parametrize("target", SHOWN)
+def test_most_kernels_are_shown(target: str, folder: Path) -> None:
+    counts = [ranges.shown(*proven(target, model, folder))[0] for model in MODELS]
+    assert sum(counts) >= SHOWN[target]
+
+
+@pytest.mark.parametrize("target", SHOWN)
+def test_no_kernel_fits_a_shorter_output(target: str, folder: Path) -> None:
+    for model in MODELS:
+        layouts, entry, files = proven(target, model, folder)
+        first = replace(layouts[0], steps=tuple(map(shorter, layouts[0].steps)))
+        assert first != layouts[0]
+        count, why = ranges.shown((first,), entry, files)
+        assert count == 0, why
+
+
+# What is wrong in a kernel -> what it does to its C.
+FAULTS = {
+    "an outer loop goes on": (r"(\n  for \(int32_t \w+ = 0; \w+ < )(\d+)", lambda n: n + 64),
+    "a pointer goes too far": (r"(\n +wp \+= )(\d+)(?=;)", lambda n: 3 * n + 1),
+    "a row is too far away": (r"(\n +y\[\w+ \* )(\d+)(?= \+ \w+\] =)", lambda n: 2 * n),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("target", SHOWN)
+def test_seeded_faults_are_found(target: str, fault: str, folder: Path) -> None:
+    """Each fault in the C of one kernel; the kernel is shown no more."""
+    pattern, wrong = FAULTS[fault]
+    for model in MODELS:
+        layouts, entry, files = proven(target, model, folder)
+        (name,) = [n for n in files if n.endswith("_lib1.c")]
+        text = files[name].decode()
+        count, _ = ranges.shown(layouts, entry, files)
+        made = re.sub(pattern, lambda m: f"{m[1]}{wrong(int(m[2]))}", text)
+        heads = {m.start(): m[1] for m in re.finditer(r"^MLF_KERNEL void (\w+)\(", made, re.M)}
+        starts = {m.start(): m[1] for m in re.finditer(r"^MLF_KERNEL void (\w+)\(", text, re.M)}
+        changed = {
+            name
+            for (at, name), (was, _) in zip(
+                sorted(heads.items()), sorted(starts.items()), strict=True
+            )
+            if made[at:].split("\n}\n", 1)[0] != text[was:].split("\n}\n", 1)[0]
+        }
+        steps = layouts[0].steps
+        after, why = (
+            ranges.shown(layouts, entry, {**files, name: made.encode()}) if changed else (count, ())
+        )
+        assert after <= len(steps) - len(changed), (changed, why)
