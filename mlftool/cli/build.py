@@ -84,8 +84,8 @@ class Progress:
         elif result.over:
             outcome += ", over its limits"
         memory = ", ".join(
-            f"{m.module}: {m.workspace_bytes} B workspace{in_bands(m.in_bands)}, "
-            f"{m.constants_bytes} B constants"
+            f"{m.module}: {m.workspace_bytes:,} B workspace{in_bands(m.in_bands)}, "
+            f"{m.constants_bytes:,} B constants"
             for m in result.memory
         )
         text = f"[{self._done}/{self._total}] {result.entry.output}: {outcome}"

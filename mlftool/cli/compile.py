@@ -16,6 +16,7 @@ from mlftool.cli.options import add_compile_options, compile_options, natural
 from mlftool.cli.terminal import printed, terminal_of
 from mlftool.codegen.names import check_module_name, module_name_of
 from mlftool.errors import one_line
+from mlftool.sizes import in_bytes
 from mlftool.width import folded
 
 HELP = "compile a model to an MLF archive, or to a shared library"
@@ -133,12 +134,8 @@ def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
         [
             f"{one_line(made)}, executor {about['executor']}",
             f"  layers              {len(about['nodes']):,}, {about['macs']:,} multiplications",
-            f"  weights             {_bytes(about['constants_bytes'])}",
-            f"  workspace           {_bytes(about['workspace_bytes'])}{at}{bands}",
-            f"  inputs and outputs  {_bytes(ends)}",
+            f"  weights             {in_bytes(about['constants_bytes'])}",
+            f"  workspace           {in_bytes(about['workspace_bytes'])}{at}{bands}",
+            f"  inputs and outputs  {in_bytes(ends)}",
         ]
     )
-
-
-def _bytes(size: int) -> str:
-    return f"{size:,} B ({size / 1024:.1f} KiB)"

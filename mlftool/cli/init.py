@@ -75,7 +75,7 @@ def _to_json(made: Project) -> dict[str, object]:
 
 
 def _lines(made: Project) -> Iterator[str]:
-    from mlftool.starter import UNCHECKED
+    from mlftool.starter import REFERENCE, UNCHECKED
 
     found = made.comparison
     yield one_line(f"{made.folder}: {', '.join(made.files)}")
@@ -88,6 +88,11 @@ def _lines(made: Project) -> Iterator[str]:
         if not found.passed:
             text = "allow it in models.yaml (test: absolute, relative)"
             yield f"largest error: {found.worst}; {text}"
+            if made.reference == REFERENCE:
+                text = (
+                    "computes quantised layers in floats, onnxruntime in integers as mlftool does"
+                )
+                yield f"{REFERENCE} {text}: pip install onnxruntime, and start again"
     yield "next:"
     yield from (f"  {one_line(command)}" for command in made.commands)
 

@@ -13,6 +13,7 @@ from mlftool.insight.description import Buffer, Description, Pool, described
 from mlftool.insight.subject import Subject
 from mlftool.module import Module, ModuleSpec
 from mlftool.progress import step
+from mlftool.sizes import in_bytes
 from mlftool.width import columns
 
 COLUMNS = 72  # of the text's chart
@@ -47,16 +48,13 @@ def memory_map(subject: Subject, try_ways: bool = True) -> MemoryMap:
     """The map of a module. Other options are tried where it was compiled here, each by compiling
     it again. Raises MlfError."""
     interface, plan = subject.interface, described(subject.record, subject.file)
-    io = sum(t.size_bytes for t in (*interface.inputs, *interface.outputs))
     usual, missing = None, []
-    if subject.memory:
-        work = interface.workspace_bytes
-        ram = work if interface.workspace_io else work + io
-        usual = Way("", work, ram, plan.macs if plan else 0)
+    if subject.ram is not None:
+        usual = Way("", interface.workspace_bytes, subject.ram, plan.macs if plan else 0)
     else:
         missing.append("the workspace: the archive does not tell its size")
     if plan is None:
-        missing.append("the plan: the archive does not tell who is where")
+        missing.append("the plan: the archive does not tell which tensor is where")
     elif subject.compiled is None:
         missing.append(
             "what would lower it: give the model or the manifest's entry that it was made from"
@@ -142,8 +140,8 @@ def text(found: MemoryMap) -> str:
     """For people."""
     lines = [f"{found.name} for {found.target}"]
     if usual := found.usual:
-        lines[0] += f": workspace {_both(usual.workspace)}, with inputs and outputs "
-        lines[0] += _both(usual.ram)
+        lines[0] += f": workspace {in_bytes(usual.workspace)}, with inputs and outputs "
+        lines[0] += in_bytes(usual.ram)
     for pool in found.plan.pools if found.plan else ():
         assert found.plan
         lines += ["", *_pool_lines(found.plan, pool)]
@@ -156,10 +154,6 @@ def text(found: MemoryMap) -> str:
     return "\n".join(lines)
 
 
-def _both(n: int) -> str:
-    return f"{n:,} B ({n / 1024:.1f} KiB)"
-
-
 def _way_line(way: Way, usual: Way) -> str:
     line = f"  {way.options:<30} {way.ram:>11,} B in all, {way.ram - usual.ram:+,}"
     more = way.macs - usual.macs
@@ -168,12 +162,12 @@ def _way_line(way: Way, usual: Way) -> str:
 
 def _pool_lines(plan: Description, pool: Pool) -> Iterator[str]:
     name = "workspace" if pool.name == "global_workspace" else f"pool {pool.name}"
-    yield f"{name}: {_both(pool.size)}; {proof(pool)}"
+    yield f"{name}: {in_bytes(pool.size)}; {proof(pool)}"
     if not pool.size:
         return
     count, blocks, at = steps(plan), _blocks(plan, pool), alive(plan, pool)
     peak = peak_of(plan, pool)
-    yield f"peak: {_both(at[peak])} at step {peak}, {_layer(plan, peak)}; alive there:"
+    yield f"peak: {in_bytes(at[peak])} at step {peak}, {_layer(plan, peak)}; alive there:"
     for b in blocks:
         if b.first <= peak <= b.last:
             yield f"  {b.size:>11,}  {_what(plan, b)}"
@@ -267,7 +261,7 @@ _LEFT, _TOP, _WIDE, _HIGH = 80, 64, 900, 300
 def drawing(found: MemoryMap) -> str:
     """SVG: time goes to the right, addresses go up; one panel for each pool."""
     title = f"{found.name} for {found.target}"
-    title += f": workspace {_both(found.usual.workspace)}" if found.usual else ""
+    title += f": workspace {in_bytes(found.usual.workspace)}" if found.usual else ""
     parts = [svg.element("text", title, kind="title", x=16, y=28)]
     panels = [p for p in (found.plan.pools if found.plan else ()) if p.size]
     for k, pool in enumerate(panels):
@@ -281,7 +275,9 @@ def _panel(plan: Description, pool: Pool, top: float) -> Iterator[str]:
     count = steps(plan)
     wide, base = _WIDE / count, top + _HIGH
     peak = peak_of(plan, pool)
-    head = f"{'workspace' if pool.name == 'global_workspace' else pool.name}: {_both(pool.size)}, "
+    head = (
+        f"{'workspace' if pool.name == 'global_workspace' else pool.name}: {in_bytes(pool.size)}, "
+    )
     head += f"peak at step {peak}, {_layer(plan, peak)}"
     yield svg.element("text", head, x=_LEFT, y=top - 10)
     blocks, at = _blocks(plan, pool), (wide, _HIGH / pool.size, base)

@@ -130,6 +130,8 @@ def _error(number: int) -> OSError:
 
 def make_folder(path: Path) -> None:
     """The folder and those above it, unless they are there. Raises MlfError."""
+    if os.path.lexists(path) and not path.is_dir():
+        raise MlfError(Problem("MLF0402", "is a file, expected a folder", str(path)))
     with refused("cannot be created", path):
         path.mkdir(parents=True, exist_ok=True)
 

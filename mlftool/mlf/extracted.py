@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from mlftool.errors import MlfError, Problem
@@ -54,12 +55,14 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
         with new_folder(folder) as made:
             _put(made, files)
         return
+    make_folder(folder)
     new = [folder / name for name in files if not os.path.lexists(folder / name)]
     try:
         _put(folder, files)
     except BaseException:
         for path in new:
-            path.unlink(missing_ok=True)
+            with suppress(NotADirectoryError):  # what stopped it is a file where a folder was due
+                path.unlink(missing_ok=True)
             _drop_empty(path, folder)
         raise
 

@@ -51,7 +51,7 @@ def tolerance_of(
     """What is given, one without the other being 0; else the default of the data type."""
     if absolute is None and relative is None:
         allowed = _BY_TYPE.get(dtype.name, 0.0)
-        return Tolerance(allowed, allowed, dtype.name)
+        return Tolerance(allowed, allowed, "strings" if dtype.kind == "S" else dtype.name)
     return Tolerance(absolute or 0.0, relative or 0.0)
 
 
@@ -59,9 +59,9 @@ def tolerance_of(
 class Comparison:
     """`mismatches` of `elements` are outside the tolerance; `worst` describes the largest error.
 
-    Errors are infinite where only one side is nan or infinite; the relative error is over
-    references that are not zero. `tolerances` has each output that was compared, and `distance`
-    all of them together.
+    Errors are infinite where only one side is nan or infinite, and of strings that differ; the
+    relative error is over references that are not zero. `tolerances` has each output that was
+    compared, and `distance` all of them together.
     """
 
     elements: int
@@ -119,7 +119,7 @@ def compare(
             if error.flat[at] > max_abs:
                 max_abs = float(error.flat[at])
                 where = [int(i) for i in np.unravel_index(at, ref.shape)]
-                pair = f"got {ours[name].flat[at]}, expected {ref.flat[at]}"
+                pair = f"got {_shown(ours[name].flat[at])}, expected {_shown(ref.flat[at])}"
                 worst = f"sample {index}, '{name}'{where}: {pair}"
     return Comparison(elements, mismatches, max_abs, max_rel, worst, tolerances, whole)
 
@@ -127,6 +127,10 @@ def compare(
 def _errors(
     got: Array, ref: Array, tolerance: Tolerance
 ) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+    if ref.dtype.kind == "S":  # strings are equal or not
+        differ = got != ref
+        error = np.where(differ, np.inf, 0.0)
+        return error, error, differ
     # 80-bit floats hold every int64 exactly; float64 would not.
     wide = np.clongdouble if "c" in (got.dtype.kind, ref.dtype.kind) else np.longdouble
     a, b = got.astype(wide), ref.astype(wide)
@@ -139,6 +143,10 @@ def _errors(
         share = np.where(np.isfinite(b), tolerance.relative * np.abs(b), 0.0)
         allowed = tolerance.absolute + share
     return error, rel, ~same & ~(error <= allowed)
+
+
+def _shown(value: Any) -> str:
+    return repr(value.decode("utf-8", "replace")) if isinstance(value, bytes) else f"{value}"
 
 
 def accuracy(outputs: Sequence[Array], labels: Array) -> float:

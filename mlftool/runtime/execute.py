@@ -18,6 +18,7 @@ from mlftool.runtime.host import build_runner
 from mlftool.runtime.link import Footprint, footprint, link_firmware
 from mlftool.runtime.runner import RunResult, run_on_board, run_on_host
 from mlftool.runtime.vectors import Array
+from mlftool.sizes import in_bytes
 from mlftool.targets import TARGETS
 
 HOST = "host"
@@ -158,8 +159,7 @@ def summary(data: Mapping[str, Any], title: str, comparison: Comparison | None) 
         lines.append(f"  time          {data['microseconds_min']:,.1f} us per inference (best)")
     for key, name in (("flash", "flash"), ("ram", "RAM"), ("stack", "stack")):
         if f"{key}_bytes" in data:
-            value = data[f"{key}_bytes"]
-            lines.append(f"  {name:<13} {value:,} B ({value / 1024:.1f} KiB)")
+            lines.append(f"  {name:<13} {in_bytes(data[f'{key}_bytes'])}")
     return "\n".join(lines)
 
 

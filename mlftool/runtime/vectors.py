@@ -94,7 +94,7 @@ def samples_of(
             problems.append(Problem("MLF0601", text, file, help=hint))
             continue
         try:
-            made[tensor.name] = _slots(arrays[tensor.name], tensor)
+            made[tensor.name] = slots(arrays[tensor.name], tensor)
             counts[tensor.name] = _sample_count(made[tensor.name], tensor)
         except ValueError as error:
             hint = _batch_hint(arrays[tensor.name], tensor)
@@ -149,11 +149,11 @@ def paired(
     return given, wanted
 
 
-def _slots(array: Array, tensor: Tensor) -> Array:
+def slots(array: Array, tensor: Tensor) -> Array:
     """Texts as C stores those of `tensor`; any other array as it is. Raises ValueError if one does
     not fit."""
     room = tensor.dtype.itemsize - 1
-    if tensor.dtype.kind != "S" or array.dtype.kind not in "UO":
+    if tensor.dtype.kind != "S" or array.dtype.kind not in "SUO":
         return array
     texts = [t if isinstance(t, bytes) else str(t).encode() for t in array.reshape(-1)]
     if long := next((t for t in texts if len(t) > room or b"\0" in t), b""):

@@ -65,7 +65,9 @@ ALSO = {
     ("diff", "before"): ["good.onnx", "--no-run"],
     ("diff", "after"): ["--no-run"],
     ("extract", "*"): ["--all", "made"],
+    ("extract", "all"): [],
     ("graph", "*"): ["-o", "made.svg"],
+    ("graph", "output"): [],
     ("report", "inputs"): ["--expect", "good.npz"],
     ("report", "expect"): ["--inputs", "good.npz"],
     ("bazel", "manifest"): ["--write", "made.bazel"],
@@ -75,8 +77,10 @@ ALSO = {
     ("init", "*"): ["--model", "good.onnx"],
     ("init", "model"): [],
     ("library", "*"): ["-o", "made.so"],
+    ("library", "output"): [],
     ("micro", "mlf"): ["host"],
     ("run", "*"): ["good.onnx", "--inputs", "good.npz"],
+    ("run", "dump"): ["good.onnx", "--inputs", "good.npz", "--executor", "debug"],
     ("run", "file"): [],
     ("run", "inputs"): ["good.onnx"],
     ("run", "project_dir"): [],
@@ -375,3 +379,55 @@ def test_a_project_where_no_folder_can_be(
     out, err = capfd.readouterr()
     assert out == ""
     assert re.fullmatch(r"mlftool: error\[MLF0615\]: .*'\S*good.npz/project'\n", err), err
+
+
+def _writers() -> Iterator[Case]:
+    for words, parser in parsers():
+        for action in parser._actions:
+            # watch goes on after a failed build; quantize has no layer to quantise here.
+            left_out = words in (("watch",), ("quantize",)) or action.help == argparse.SUPPRESS
+            if action.type is Path and is_written(action) and not left_out:
+                yield Case(words, action, parser, "")
+
+
+def _above(name: str) -> tuple[str, str]:
+    """A file where a folder above what is written is due."""
+    Path("way").write_text("here before")
+    return f"way/{name}", "way"
+
+
+def _other(name: str) -> tuple[str, str]:
+    """A folder in the place of a file, and a file in that of a folder."""
+    if Path(name).suffix:
+        Path(name).mkdir()
+    else:
+        Path(name).write_text("here before")
+    return name, name
+
+
+@pytest.mark.parametrize("way", [_above, _other])
+@pytest.mark.parametrize("case", list(_writers()), ids=lambda c: c.name)
+def test_something_is_where_results_are_written(
+    case: Case,
+    way: Callable[[str], tuple[str, str]],
+    goods: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in goods.iterdir():
+        Path(file.name).symlink_to(file)
+    suffix = Path(str(case.action.metavar)).suffix or ".out" * (case.action.metavar == "OUT")
+    name, obstacle = way(f"made{suffix}")
+    before = sorted(tmp_path.rglob("*"))
+    words = call(case, name)
+    if case.words == ("runner",):
+        words[words.index("good.onnx")] = "good.tar"
+    status = main(words)
+    err = capfd.readouterr().err
+    assert status == 2, err
+    assert "MLF09" not in err
+    assert obstacle in err, err
+    assert "error[MLF0402]" in err, err
+    assert sorted(tmp_path.rglob("*")) == before

@@ -42,7 +42,7 @@ def test_five_lines_with_the_archives_figures(
     assert "85,624 multiplications" in lines
     assert f" {interface.workspace_bytes:,} B (" in lines
     assert f" {interface.constants_bytes:,} B (" in lines
-    assert " 389 B (" in lines
+    assert " 389 B\n" in lines + "\n"
 
 
 @pytest.mark.parametrize("word", ["-q", "--only-declared", "--format=json"])

@@ -213,3 +213,71 @@ def lines(text: str) -> list[str]:
         if line and not line.startswith(("#", '"""', "build:", "test:"))
     ]
     return re.findall(r"[^\s,()]+|[()]", "\n".join(kept))
+
+
+LABELS = """<ir_version: 9, opset_import: ["": 17, "ai.onnx.ml": 3]>
+g (float[1,3] x) => (string[1] label, float[1,3] score) {
+  ids = ArgMax<axis=1, keepdims=0>(x)
+  label = ai.onnx.ml.LabelEncoder<keys_int64s=[0,1,2], values_strings=["idle","walk","fall"]>(ids)
+  score = ai.onnx.ml.ZipMap<classlabels_strings=["idle","walk","fall"]>(x)
+}"""
+
+
+@pytest.mark.parametrize("reference", ["onnxruntime", "onnx's reference implementation"])
+def test_a_classifier_with_labels_and_maps(
+    reference: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As scikit-learn's are exported: texts are vectors, and maps the rows that a device has."""
+    monkeypatch.chdir(tmp_path)
+    if reference != "onnxruntime":
+        monkeypatch.setattr(starter, "imported", missing)
+    model = onnx.parser.parse_model(LABELS)
+    model.graph.output[1].ClearField("type")
+    score = onnx.helper.make_map_type_proto(
+        onnx.TensorProto.STRING, onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    )
+    sequence = onnx.helper.make_sequence_type_proto(score)
+    model.graph.output[1].type.CopyFrom(sequence)
+    onnx.save(model, "gait.onnx")
+    data = init(capsys, "made", "gait.onnx", "--target", "host")
+    assert (data["passed"], str(data["reference"]).startswith(reference)) == (True, True)
+    arrays = np.load("made/gait.npz")
+    assert arrays["label"].dtype == np.dtype("S64")
+    texts = np.array([b"idle", b"walk", b"fall"])
+    assert (arrays["label"][:, 0] == texts[arrays["x"][:, 0].argmax(1)]).all()
+    monkeypatch.chdir("made")
+    words = ["run", "gait.onnx", "--inputs", "gait.npz", "--expect"]
+    assert main([*words, "gait.npz"]) == 0
+    assert "0 (default for strings)" in capsys.readouterr().out
+    for kind in ("U", "S8"):  # other forms of the same texts
+        np.savez("other.npz", **{**arrays, "label": arrays["label"].astype(kind)})
+        assert main([*words, "other.npz"]) == 0
+    np.savez("other.npz", **{**arrays, "label": np.full((4, 1), "run")})
+    assert main([*words, "other.npz"]) == 1
+    assert "expected 'run'" in capsys.readouterr().err
+
+
+def missing() -> None:
+    raise ImportError
+
+
+def test_what_no_reference_computes_is_a_whole_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """onnx's message goes on for pages after its first line, which ends with "in"."""
+    said = "No registered implementation for operator 'New' and domain 'ai.onnx.ml' in"
+
+    def refused(model: object) -> None:
+        raise RuntimeError(said + "\n['Abs',\n 'Acos']")
+
+    monkeypatch.setattr(starter, "imported", missing)
+    monkeypatch.setattr(starter, "_reference", refused)
+    assert main(["init", str(tmp_path / "new"), str(GESTURE)]) == 2
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.endswith(
+        ": No registered implementation for operator 'New' and domain 'ai.onnx.ml'"
+    )
+    assert not (tmp_path / "new").exists()

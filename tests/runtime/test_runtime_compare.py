@@ -189,3 +189,16 @@ def test_squares_beyond_floats_have_no_cosine() -> None:
 
 def test_another_shape_is_infinitely_far() -> None:
     assert compare([{"x": np.zeros(3)}], [{"x": np.zeros(2)}]).distance.rmse == INF
+
+
+def test_strings_are_equal_or_not() -> None:
+    """Whatever the tolerance: they have no distance, and no other output's figures change."""
+    texts, scores = np.array([b"walk", b"idle"], "S64"), np.array([0.5, 0.25], np.float32)
+    got = [{"label": texts, "score": scores}] * 2
+    same = compare(got, got)
+    assert (same.passed, same.max_abs_error, same.distance.elements) == (True, 0, 4)
+    assert same.allowed.startswith("0 (default for strings), ")
+    other = {"label": np.array([b"walk", b"fall"], "S64"), "score": scores}
+    differ = compare(got, [got[0], other], absolute=1e9)
+    assert (differ.mismatches, differ.max_abs_error, differ.distance.rmse) == (1, INF, 0)
+    assert differ.worst == "sample 1, 'label'[1]: got 'idle', expected 'fall'"
