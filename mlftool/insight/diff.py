@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from mlftool.errors import MlfError, Problem, did_you_mean, one_line
 from mlftool.insight import table, values
 from mlftool.insight.facts import METRICS, Facts, LayerFacts, is_measured
@@ -168,7 +170,28 @@ def _interface(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
                 if a.get(k) != b.get(k)
             ]
             if changes:
-                yield f"{kind[:-1]} '{a['name']}': {', '.join(changes)}"
+                yield f"{kind[:-1]} '{a['name']}': {', '.join(changes)}{_meaning(a, b)}"
+
+
+def _meaning(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """What another type, scale or zero point means: zero points of unlike types do not compare."""
+    (before, first), (after, second) = _real(old), _real(new)
+    if not (before and after) or all(old[k] == new[k] for k in ("dtype", "scale", "zero_point")):
+        return ""
+    if before == after and old["scale"] == new["scale"]:
+        return f"; the same real values, stored {int(second - first):+d}"
+    shown = (f"{low:.6g} to {high:.6g}" for low, high in (before, after))
+    return f"; real values {' -> '.join(shown)}"
+
+
+def _real(tensor: Mapping[str, Any]) -> tuple[tuple[float, float] | None, int]:
+    """The least and greatest value that a quantised tensor holds, and its zero point; None of
+    another tensor."""
+    scale, zero, name = (tensor.get(key) for key in ("scale", "zero_point", "dtype"))
+    info = np.iinfo(name) if re.fullmatch(r"u?int(8|16|32)", str(name)) else None
+    if info is None or not isinstance(scale, float | int) or not isinstance(zero, int):
+        return None, 0
+    return (scale * (int(info.min) - zero), scale * (int(info.max) - zero)), zero
 
 
 def _shown(value: Any) -> str:

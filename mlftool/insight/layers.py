@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mlftool.codegen.kernels import Kernels, Step, write_kernels
-from mlftool.ir.dtype import stored
+from mlftool.ir.dtype import DType, stored
 from mlftool.module import Module
 from mlftool.plan.program import Call, Program
 from mlftool.targets import Target
@@ -56,7 +56,7 @@ def _layer(program: Program, kernels: Kernels, k: int) -> Layer:
         call.kernel.macs,
         dict(_constants(kernels, step, k)),
         _moved(program, call),
-        call.kernel.macs * least(program.target, _is_int8(program, call)),
+        call.kernel.macs * least(program.target, _multiplied(program, call)),
     )
 
 
@@ -77,17 +77,21 @@ def _moved(program: Program, call: Call) -> int:
     return sum(types[t].bytes for t in tensors) + sum(stored(a).nbytes for a in arrays)
 
 
-def _is_int8(program: Program, call: Call) -> bool:
+def _multiplied(program: Program, call: Call) -> DType | None:
+    """The type of what a layer multiplies with its weights."""
     read = next((name for name in call.node.inputs if name), "")
-    return bool(read) and program.graph.types[read].dtype.is_int8
+    return program.graph.types[read].dtype if read else None
 
 
-def least(target: Target, is_int8: bool) -> float:
-    """Instructions per multiplication, if there were no others."""
+def least(target: Target, dtype: DType | None) -> float:
+    """Instructions per multiplication of this type, if there were no others."""
     features = target.features
-    if is_int8:
-        arm = target.name.startswith("cortex")
-        return 1 / 16 if "mve" in features else 1 / 2 if "dsp" in features else 1 if arm else 2
+    if dtype is not None and dtype.kind in "iu":
+        if "mve" in features and dtype.bits <= 32:  # a vector has 128 bits
+            return max(dtype.bits, 8) / 128
+        if "dsp" in features and dtype.bits <= 16:
+            return 1 / 2
+        return 1 if target.name.startswith("cortex") and "narrow" not in features else 2  # by MLA
     if {"mve", "flushed"} <= features:
         return 1 / 4
     return 1 if "fused" in features else 2

@@ -26,6 +26,8 @@ TEST, LIBRARY = "test program and board", "C library"
 _OTHERS = (TEST, LIBRARY)
 CALLED = "called by other kernels"  # such as the bodies of If, Loop and Scan
 _ENTRIES = ("run", "__tvm_main__", "map_inputs", "map_outputs", "get_c_metadata")
+# The test program has 64 bytes before and after each tensor (crt/runner/runner.h).
+MODULE_RAM = "of RAM in memmap: without the test program and its guards around inputs and outputs"
 UNNAMED = "without a name: literals, alignment"
 _CODE = re.compile(r"(?:^|/)codegen/host/src/(\w+?)_lib\d+\.\w+$")  # a module's, by its name
 _TEST = re.compile(r"(?:^|/)(?:runner_\w+\.c|crt/(?:runner|platform|boards)/.+)$")
@@ -50,12 +52,14 @@ class Tree:
 
 @dataclass(frozen=True)
 class Size:
-    """A program: two trees, and how many bytes of RAM it reserves for stack and heap."""
+    """A program: two trees, and how many bytes of RAM it reserves for stack and heap. `module_ram`
+    is what its module alone takes, `Subject.ram`; None of a program that the user linked."""
 
     name: str
     flash: Tree
     ram: Tree
     reserved: int
+    module_ram: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -63,6 +67,7 @@ class Size:
             "flash": self.flash.to_json(),
             "ram": self.ram.to_json(),
             "reserved_bytes": self.reserved,
+            "module_ram_bytes": self.module_ram,
         }
 
 
@@ -71,7 +76,9 @@ def size_of(subject: Subject, board: str | None = None) -> Size:
     interface = subject.interface
     place = board_for(interface.target, board, subject.file)
     elf = link_firmware(subject.bundle, interface, place, optimise=interface.flag)
-    return measured(elf, subject.name, {interface.module: described(subject.record, subject.file)})
+    said = described(subject.record, subject.file)
+    found = measured(elf, subject.name, {interface.module: said})
+    return replace(found, module_ram=subject.ram)
 
 
 def measured(
@@ -167,6 +174,9 @@ def text(size: Size, depth: int) -> str:
             made.append(f"{n:>11,}  {share}  {one_line(name)}")
     if size.reserved:
         made += ["", f"{size.reserved:>11,}           reserved for stack and heap, not counted"]
+    if size.module_ram is not None:
+        made += ["" for _ in range(not size.reserved)]
+        made.append(f"{size.module_ram:>11,}           {MODULE_RAM}")
     return "\n".join(made)
 
 
@@ -233,7 +243,10 @@ def read_sizes(path: Path) -> tuple[Size, ...]:
         if data["schema_version"] != 1:
             raise ValueError(f"schema_version is {data['schema_version']}, expected 1")
         return tuple(
-            Size(str(s["name"]), _read(s["flash"]), _read(s["ram"]), int(s["reserved_bytes"]))
+            Size(
+                *(str(s["name"]), _read(s["flash"]), _read(s["ram"]), int(s["reserved_bytes"])),
+                s.get("module_ram_bytes"),  # older versions print none
+            )
             for s in data["sizes"]
         )
     except OSError as error:

@@ -356,3 +356,31 @@ def test_what_is_saved_is_what_is_read(tmp_path: Path, capsys: pytest.CaptureFix
     (found,) = read_facts(tmp_path / "a.json")
     subject = of_spec(ModuleSpec(GESTURE, "gesture_int8", "cortex-m4"), "", "gesture_int8.onnx")
     assert found == facts(subject, run=False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (("uint8", 0.5, 128), ("int8", 0.5, 0), "; the same real values, stored -128"),
+        (("int8", 0.5, -128), ("uint8", 0.5, 0), "; the same real values, stored +128"),
+        (("uint8", 0.5, 128), ("int8", 0.5, 128), "; real values -64 to 63.5 -> -128 to -0.5"),
+        (("int8", 0.5, 0), ("int8", 0.25, 0), "; real values -64 to 63.5 -> -32 to 31.75"),
+        (("int16", 0.5, 0), ("int8", 0.5, 0), "; real values -16384 to 16383.5 -> -64 to 63.5"),
+        (("float32", None, None), ("int8", 0.5, 0), ""),
+        (("int8", 0.5, 3), ("int8", 0.5, 3), ""),
+    ],
+)
+def test_zero_points_of_unlike_types(
+    before: tuple[str, float | None, int | None],
+    after: tuple[str, float | None, int | None],
+    said: str,
+) -> None:
+    """The same number means another value where the type is another."""
+    keys = ("dtype", "scale", "zero_point")
+    tensors = (
+        {**TENSOR, **{k: v for k, v in zip(keys, t, strict=True) if v is not None}}
+        for t in (before, after)
+    )
+    old, new = (replace(BUILD, interface={**BUILD.interface, "inputs": [t]}) for t in tensors)
+    (change, *_) = [*difference(old, new).interface, ""]
+    assert change.partition(";")[1:] == (said[:1], said[1:])

@@ -23,8 +23,11 @@ from shared import NETWORKS
 from mlftool.compile import ModuleSpec, compile_module
 from mlftool.insight import cycles
 from mlftool.insight.cores import CORES
+from mlftool.insight.layers import least
 from mlftool.insight.profile import measured, text
+from mlftool.ir.dtype import BY_NAME
 from mlftool.runtime.boards import BOARDS
+from mlftool.targets import TARGETS
 
 VECTORS = GESTURE.with_suffix(".npz")
 TICK = 40  # instructions of the boards of MPS2
@@ -267,3 +270,18 @@ def test_bad_input(
     Path("x.tar").write_bytes(b"junk")
     assert said in refused(capsys, *words)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.onnx", "x.tar"]
+
+
+@pytest.mark.parametrize(
+    ("target", "of_type"),
+    [
+        ("cortex-m0", {"int8": 2, "int16": 2, "float32": 2}),  # MULS and ADDS
+        ("cortex-m3", {"int8": 1, "int16": 1, "int32": 1}),
+        ("cortex-m4", {"uint8": 1 / 2, "int16": 1 / 2, "int32": 1, "float32": 2}),
+        ("cortex-m55", {"int8": 1 / 16, "int16": 1 / 8, "int32": 1 / 4, "float32": 2}),
+        ("rv32imac", {"int8": 2, "int16": 2}),
+    ],
+)
+def test_the_least_of_each_type(target: str, of_type: dict[str, float]) -> None:
+    """A lower limit: with that of floats, layers of int16 took less than the least."""
+    assert {t: least(TARGETS[target], BY_NAME[t]) for t in of_type} == of_type

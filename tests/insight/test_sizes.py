@@ -55,6 +55,8 @@ def test_trees_add_up_to_the_footprint(target: str, capsys: pytest.CaptureFixtur
     whole = footprint(firmware(target=target))
     assert (size["flash"]["bytes"], size["ram"]["bytes"]) == (whole.flash, whole.ram)
     assert size["reserved_bytes"] == whole.stack_reserved
+    (memory,) = data_of(capsys, "memmap", GESTURE, "--target", target, "--no-advice")["maps"]
+    assert size["module_ram_bytes"] == memory["ram_bytes"]
     for tree in (size["flash"], size["ram"]):
         assert sum(n for _, n in leaves(tree)) == tree["bytes"]
         unnamed = sum(n for name, n in leaves(tree) if name.startswith("without a name"))
