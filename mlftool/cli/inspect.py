@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 HELP = "show what an archive contains"
 GROUP = "see"
+COPIED = ("runtime/", "templates/")  # what every archive has alike
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
     archive = load(args.archive)
     data = describe(archive)
     # Names in an archive are untrusted text.
-    text = "\n".join(one_line(line) for line in render(archive.record, data))
+    lines = (part for text in render(archive.record, data) for part in text.split("\n"))
+    text = "\n".join(map(one_line, lines))
     if args.json:
         put(json.dumps(data, indent=2, sort_keys=True))
     else:
@@ -122,10 +124,13 @@ def render(archive: Archive, data: Mapping[str, Any]) -> Iterator[str]:
         yield from _graph_lines(data["graphs"].get(m.name))
         yield from _param_lines(data["params"].get(m.name, {}))
     yield ""
-    yield f"{len(data['files'])} files, {sum(f['bytes'] for f in data['files'].values())} bytes"
+    yield f"{len(data['files'])} files, {sum(f['bytes'] for f in data['files'].values()):,} bytes"
     for name, file in data["files"].items():
-        if not name.startswith(("runtime/", "templates/")):
-            yield f"  {file['bytes']:>10}  {name}"
+        if not name.startswith(COPIED):
+            yield f"  {file['bytes']:>10,}  {name}"
+    copied = [file["bytes"] for name, file in data["files"].items() if name.startswith(COPIED)]
+    if copied:
+        yield f"  {sum(copied):>10,}  {len(copied)} files of the C runtime: {', '.join(COPIED)}"
 
 
 def _undescribed(m: ModuleRecord) -> Iterator[str]:
@@ -133,18 +138,18 @@ def _undescribed(m: ModuleRecord) -> Iterator[str]:
     for main in m.memory.main:
         for kind, tensors in (("input", main.inputs), ("output", main.outputs)):
             for t in tensors or ():
-                yield f"  {kind:<6} {t.name}: {t.dtype}, {t.size_bytes} bytes"
+                yield f"  {kind:<6} {t.name}: {t.dtype}, {t.size_bytes:,} bytes"
         yield (
-            f"  memory on device {main.device}: workspace {main.workspace_bytes} bytes, "
-            f"constants {main.constants_bytes}, inputs and outputs {main.io_bytes}"
+            f"  memory on device {main.device}: workspace {main.workspace_bytes:,} bytes, "
+            f"constants {main.constants_bytes:,}, inputs and outputs {main.io_bytes:,}"
         )
     for function, arguments in m.memory.operators.items():
         yield f"  function {function}"
         for a in arguments:
             shape = "x".join(map(str, a.shape)) or "scalar"
-            yield f"    {a.name}: {a.dtype} {shape}, {a.size_bytes} bytes"
+            yield f"    {a.name}: {a.dtype} {shape}, {a.size_bytes:,} bytes"
     for f in m.memory.functions:
-        workspace = ", ".join(str(size) for _, size in f.workspace) or "0"
+        workspace = ", ".join(f"{size:,}" for _, size in f.workspace) or "0"
         yield f"  kernel {f.name}: workspace {workspace} bytes"
 
 
@@ -164,7 +169,7 @@ def _graph_lines(graph: Mapping[str, Any] | None) -> Iterator[str]:
 def _param_lines(params: Mapping[str, Any]) -> Iterator[str]:
     for name, p in params.items():
         shape = "x".join(map(str, p["shape"])) or "scalar"
-        yield f"  parameter {name}: {p['dtype']} {shape}, {p['bytes']} bytes"
+        yield f"  parameter {name}: {p['dtype']} {shape}, {p['bytes']:,} bytes"
 
 
 def _described(interface: Mapping[str, Any]) -> Iterator[str]:
@@ -181,33 +186,38 @@ def _tensor(kind: str, tensor: Mapping[str, Any]) -> str:
     if "scale" in tensor:
         quantised = f", scale {tensor['scale']:.6g}, zero point {tensor['zero_point']}"
     return (
-        f"{kind:<6} {tensor['c_name']}: {tensor['dtype']} {shape}, "
-        f"{tensor['size_bytes']} bytes{quantised}"
+        f"{kind:<6} {tensor['c_name']}: {_type(tensor['dtype'])} {shape}, "
+        f"{tensor['size_bytes']:,} bytes{quantised}"
     )
+
+
+def _type(dtype: str) -> str:
+    """A type for people: numpy calls a string of 64 bytes `bytes512`."""
+    bits = dtype.removeprefix("bytes")
+    return f"string[{int(bits) // 8}]" if bits != dtype and bits.isdigit() else dtype
 
 
 def _plan(interface: Mapping[str, Any]) -> Iterator[str]:
     pools = [
         f"{'workspace' if pool['name'] == 'global_workspace' else 'pool ' + pool['name']} "
-        f"{pool['size_bytes']} bytes, {_proof(pool)}; peak at '{pool['peak_node']}'"
+        f"{pool['size_bytes']:,} bytes, {_proof(pool)}; peak at '{pool['peak_node']}'"
         for pool in interface["memory"]["pools"]
     ]
-    pools[-1] += f"; constants {interface['constants_bytes']} bytes; {interface['macs']} MACs"
+    pools[-1] += f"; constants {interface['constants_bytes']:,} bytes; {interface['macs']:,} MACs"
     yield from (f"  {line}" for line in pools)
 
 
 def _proof(pool: Mapping[str, Any]) -> str:
     """How good a plan is known to be."""
-    bound = f"lower bound {pool['lower_bound_bytes']}"
+    bound = f"lower bound {pool['lower_bound_bytes']:,}"
     if pool.get("proof") == "search":
         return f"{bound}, and a search proved that no smaller plan exists for this order"
     return "which is optimal for this order" if pool["proven_optimal"] else bound
 
 
 def _kernels(interface: Mapping[str, Any]) -> Iterator[str]:
-    yield f"  {'node':<28} {'operator':<24} {'kernel':<22} {'MACs':>10}"
-    for node in interface["nodes"]:
-        yield (
-            f"  {node['name'][:28]:<28} {node['op'][:24]:<24} {node['kernel']:<22} "
-            f"{node['macs']:>10}"
-        )
+    from mlftool.insight import table
+
+    nodes = interface["nodes"]
+    rows = tuple((f"  {n['name']}", n["op"], n["kernel"], int(n["macs"])) for n in nodes)
+    yield table.text(table.Table(("  node", "operator", "kernel", "MACs"), rows))

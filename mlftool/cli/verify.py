@@ -46,7 +46,7 @@ def checked(path: Path) -> dict[str, Certificate]:
     for m in record.modules:
         own = certificate.path(m.executor, m.name)
         if own not in m.files:
-            help = "compile with --verify"
+            help = "compile with --verify" if m.interface else "only mlftool's archives have one"
             text = f"module {m.name} has no certificate"
             problems.append(Problem(certificate.BROKEN, text, file, help=help))
             continue

@@ -30,7 +30,7 @@ def code_of(word: str) -> str:
 
 def _near(code: str) -> str:
     help = did_you_mean(code, CODES)
-    return help if help.startswith("did you mean") else "docs/errors.md lists all codes"
+    return help if help.startswith("did you mean") else "mlftool explain lists all codes"
 
 
 def text(code: str) -> str:

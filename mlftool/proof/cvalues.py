@@ -515,9 +515,9 @@ class Values:
         room = Sum.of(self.memories[pointer.memory].size_bytes) - size - pointer.at
         name = pointer.memory.split(" ")[0]
         if not self.known.is_positive(pointer.at):
-            self.fail(f"'{name}' may be read or written before its start")
+            self.fail(f"no lower limit of an index of '{name}' is known")
         if not self.known.is_positive(room):
-            self.fail(f"'{name}' may be read or written beyond its end")
+            self.fail(f"no upper limit of an index of '{name}' is known")
 
     def fail(self, text: str) -> None:
         if not self.dry:

@@ -34,8 +34,14 @@ _PACKAGES = (
     ("onnx", (1, 21), True, "to read models"),
     ("PyYAML", (6, 0), True, "to read manifests"),
     ("Jinja2", (3, 1), True, "to write C"),
-    ("onnxruntime", (1, 20), False, "the tests' reference results"),
-    ("pytest", (8, 0), False, "the tests"),
+    ("pyelftools", (0, 30), True, "to read firmware"),
+    ("tflite", (2, 18), False, "to read TensorFlow Lite models"),
+    ("flatbuffers", (25,), False, "to read TensorFlow Lite models"),
+    ("onnxruntime", (1, 20), False, "reference results of init and quantize"),
+    ("rich", (13,), False, "to show progress on a terminal"),
+    ("pyserial", (3, 5), False, "to drive boards over a serial line"),
+    ("pymongo", (4,), False, "parameters as BSON"),
+    ("pytest", (8, 0), False, "the tests of mlftool itself"),
 )
 
 _PROGRAMS = (

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from tvm_archives import X, Y, graph_archive, operator_archive, packed_archive, struct_archive
 
@@ -178,3 +179,30 @@ def test_sizes_that_an_archive_does_not_tell(
     page = tmp_path / "page.html"
     assert main(["report", file, "-o", str(page)]) == 0
     assert "workspace and weights: the archive does not tell them" in page.read_text()
+
+
+def test_what_only_our_archives_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The remedy is one that the user of such an archive can follow."""
+    assert main(["verify", tar("graph", tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert "has no certificate\nhelp: only mlftool's archives have one" in err
+    assert "compile" not in err
+
+
+def test_names_and_strings_of_our_archives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is cut, numbers have their commas, and a string is not `bytes512`."""
+    name = "encoder/blocks/0/attention/" + "n" * 40
+    head = '<ir_version: 9, opset_import: ["": 17, "ai.onnx.ml": 3]> g (int64[1,5000] x) => '
+    node = "ai.onnx.ml.LabelEncoder<keys_int64s=[0,1], values_strings=['no','yes']>(x)"
+    text = f"{head}(string[1,5000] y) {{ y = {node} }}".replace("'", '"')
+    model = onnx.parser.parse_model(text)
+    model.graph.node[0].name = name
+    onnx.save(model, tmp_path / "m.onnx")
+    assert main(["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tar"), "-q"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(tmp_path / "m.tar")]) == 0
+    out = capsys.readouterr().out
+    assert re.search(rf"^  {name}(/\S+)? +\w", out, re.M)
+    assert re.search(r"^  output \w+: string\[64\] 1x5000, 320,000 bytes$", out, re.M)

@@ -10,12 +10,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import tomllib
 from runtime_archives import HOSTILE, toy, vectors
+from shared import REPO
 
 from mlftool.cli import main
 from mlftool.errors import MlfError
 from mlftool.mlf import write_tar
 from mlftool.mlf.runtime_tree import crt_root
+from mlftool.runtime import doctor
 from mlftool.runtime.execute import check_processor, place_for
 from mlftool.runtime.interface import read_interface
 
@@ -343,3 +346,19 @@ def _ok(name: str) -> object:
     from mlftool.runtime.doctor import Finding
 
     return Finding(name, True, True, "here", "", "")
+
+
+def test_doctor_asks_for_what_the_package_asks_for() -> None:
+    """Every requirement of pyproject.toml that a command may need, with its least version."""
+    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    asked = list(project["dependencies"])
+    for extra, packages in project["optional-dependencies"].items():
+        asked += packages if extra != "test" else []
+    wanted = dict(text.lower().split(">=") for text in asked)
+    known = {name.lower(): least for name, least, _, _ in doctor._PACKAGES}
+    assert wanted.keys() <= known.keys()
+    for name, least in wanted.items():
+        numbers = tuple(int(n) for n in least.split("."))
+        assert numbers[: len(known[name])] == known[name], name
+    needed = {name.lower() for name, _, needed, _ in doctor._PACKAGES if needed}
+    assert needed == {text.partition(">=")[0] for text in project["dependencies"]}
