@@ -1,7 +1,7 @@
-"""int8 depthwise convolutions along one axis with Helium: sixteen neighbouring elements of a channel
-are a vector, of which a multiplication makes an output, and four outputs share the vector. So eight
-outputs take two loads and eight VMLADAV, however many taps a window has. helium.octets takes six
-instructions for a tap of eight channels.
+"""int8 depthwise convolutions along one axis with Helium: sixteen neighbouring elements of a
+channel are a vector, of which a multiplication makes an output, and four outputs share the vector.
+So eight outputs take two loads and eight VMLADAV, however many taps a window has. helium.octets
+takes six instructions for a tap of eight channels.
 
 Four channels are read before they are written, so the output may take over the input's memory.
 """
