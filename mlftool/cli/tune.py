@@ -70,11 +70,14 @@ def summary(target: str, tuned: Tuned) -> str:
     """One line for people."""
     kinds = len(tuned.layers)
     kernels = sum(len(layer.instructions) for layer in tuned.layers)
+    counted = f"{target}: {tuned.before:,} instructions"
+    if not kinds:
+        return f"{counted}; nothing to compare, each layer has one kernel"
+    compared = f"{kernels} kernels compared for {kinds} kinds of layers"
+    if tuned.before == tuned.after:
+        return f"{counted}; the usual kernels are the best, {compared}"
     gain = 100 * (tuned.before - tuned.after) / max(1, tuned.before)
-    return (
-        f"{target}: {tuned.before:,} -> {tuned.after:,} instructions (-{gain:.1f} %), "
-        f"{kernels} kernels compared for {kinds} kinds of layers"
-    )
+    return f"{target}: {tuned.before:,} -> {tuned.after:,} instructions (-{gain:.1f} %), {compared}"
 
 
 def _check(path: Path, old: Mapping[str, Tuned], new: Mapping[str, Tuned]) -> None:

@@ -45,7 +45,7 @@ ALLOWED = {
         "version",
     },
     "mlf": {"errors", "files", "version"},
-    "runtime": {"errors", "files", "mlf", "moved", "progress", "targets"},
+    "runtime": {"errors", "files", "mlf", "moved", "progress", "sizes", "targets"},
     "options": {"errors", "targets", "version", "sizes"},
     "module": {"ir", "backends", "frontends", "options", "targets", "plan", "proof", "codegen"},
     "config": {"errors", "options"},
