@@ -80,6 +80,8 @@ the operator's record says.
 * Pools whose window is larger than the padded image, by less than the stride: there is one window,
   as in onnx's shape inference, and a mean over what it holds; before opset 19 onnxruntime divides
   by the whole window with `count_include_pad`, and the standard's reference has no window.
+* ReduceSum and ReduceLogSum of no elements along negative axes leave these out, as in numpy;
+  onnxruntime ignores the axes and keeps the shape.
 * Sums and products of integers wrap around, as in numpy; onnxruntime's ReduceSum of int64 rounds
   beyond 2^53, and its ReduceProd of int32 stops at the ends of the type.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a

@@ -70,10 +70,15 @@ def _parsed(data: bytes) -> FunctionProto:
 
 
 def with_names_of(
-    scope: Scope, node: NodeProto, body: FunctionProto, opset: int = 0
+    scope: Scope,
+    node: NodeProto,
+    body: FunctionProto,
+    opset: int = 0,
+    captures: Sequence[str] = (),
 ) -> list[NodeProto]:
     """The body's nodes with the node's own names and attributes; inner names get a prefix. Of an
-    operator of the standard in `opset`, attributes that are left out have its defaults."""
+    operator of the standard in `opset`, attributes that are left out have its defaults. `captures`
+    are what the node's subgraphs read of the graph around them."""
     prefix = _prefix(scope, next(filter(None, node.output)), body)
     names: dict[str, str] = dict(
         zip(body.input, [*node.input, *[""] * len(body.input)], strict=False)
@@ -86,6 +91,8 @@ def with_names_of(
         else:
             names.setdefault(formal, actual or f"{prefix}.{formal}")
     attributes = _attributes(node, body, opset)
+    for name in captures:
+        names.setdefault(name, name)
 
     def renamed(name: str) -> str:
         return names.get(name, f"{prefix}.{name}" if name else "")

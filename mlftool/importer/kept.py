@@ -15,6 +15,7 @@ from mlftool.importer.checks import facts
 from mlftool.importer.functions import body_of, has_body, with_names_of
 from mlftool.importer.protos import type_proto
 from mlftool.importer.schema import opset_of, untaken
+from mlftool.importer.structure import captures
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.protos import domain_of, op_name
@@ -52,7 +53,8 @@ def inlined(scope: Scope, node: NodeProto) -> Outcome:
         return Next(node)
     imports = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import}
     flat = {n for n in node.input if n and not scope.types[n].shape}
-    return standing_for(scope, with_names_of(scope, node, body, opset), imports, flat)
+    nodes = with_names_of(scope, node, body, opset, captures(node))
+    return standing_for(scope, nodes, imports, flat)
 
 
 def kept(scope: Scope, node: NodeProto) -> Outcome:

@@ -21,6 +21,7 @@ from mlftool.importer.interface import declared_type
 from mlftool.importer.list_control import about_lists, branch, loop
 from mlftool.importer.lists import erased, inserted, joined, reshaped, same, split, taken
 from mlftool.importer.protos import type_proto
+from mlftool.importer.structure import captures
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Node, TensorType, element
 from mlftool.ir.values import LENGTH
@@ -119,7 +120,7 @@ def _by_definition(scope: Scope, node: NodeProto) -> Outcome:
     body = body_of(node, opset, [_type(scope, name) for name in node.input])
     if body is None:
         return Refuse("MLF0302", "has no definition for these inputs")
-    return Replace(with_names_of(scope, node, body, opset))
+    return Replace(with_names_of(scope, node, body, opset, captures(node)))
 
 
 def _type(scope: Scope, name: str) -> TypeProto:

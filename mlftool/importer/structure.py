@@ -14,7 +14,7 @@ from mlftool.importer.protos import place
 from mlftool.importer.schema import is_own, misfit, opset_of
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
-from mlftool.onnx_rules.protos import called_name, domain_of, op_name
+from mlftool.onnx_rules.protos import called_name, domain_of, op_name, subgraphs
 from mlftool.onnx_rules.scope import CUT, Report, Scope
 from mlftool.ops import OPS
 from mlftool.ops.base import known as record_of
@@ -79,6 +79,11 @@ def free_names(graph: GraphProto) -> list[str]:
     read = [name for node in graph.node for name in _reads(node)]
     read += [o.name for o in graph.output]
     return list(dict.fromkeys(n for n in read if n and n not in own))
+
+
+def captures(node: NodeProto) -> list[str]:
+    """What a node's subgraphs read of the graph around it."""
+    return [name for graph in subgraphs(node) for name in free_names(graph)]
 
 
 def unknown_operators(order: list[NodeProto], scope: Scope, given: Collection[str] | None) -> None:
