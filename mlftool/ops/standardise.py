@@ -251,7 +251,10 @@ def group_normalisation(v: View) -> Kernel:
 
 
 def _has_channels(f: Facts) -> str:
-    return "" if len(f.x) > 1 else f"an input of shape {shown(f.x)}; expected a second axis"
+    if len(f.x) < 2:
+        return f"an input of shape {shown(f.x)}; expected a second axis"
+    size = f.attrs.get("size", 1)
+    return "" if size > 0 else f"a sum over {size} channels; expected 1 at least"
 
 
 @op(

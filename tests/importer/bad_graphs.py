@@ -279,3 +279,9 @@ def rows_from_an_axis_that_is_cut(_: Path) -> ModelProto:
 @case
 def element_type_that_is_cut(_: Path) -> ModelProto:
     return model([node("EyeLike", "x", dtype=(1 << 32) + 1)])
+
+
+@case
+def response_of_no_channels(_: Path) -> ModelProto:
+    image = (1, 2, 3, 3)
+    return model([node("LRN", "x", size=0)], [value("x", image)], [value("y", image)])
