@@ -123,7 +123,7 @@ def test_targets_with_shards_are_folders_of_tests() -> None:
     counts = dict(re.findall(r'"(\w+)": (\d+),', block[1]))
     assert len(counts) >= 8
     for folder, count in counts.items():
-        assert list((REPO / "tests" / folder).glob("test_*.py")), folder
+        assert list((REPO / "tests" / folder).rglob("test_*.py")), folder
         assert int(count) > 1, folder
 
 
