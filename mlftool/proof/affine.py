@@ -51,7 +51,14 @@ class Sum:
         return Sum({t: f * factor for t, f in self.terms.items()} if factor else {})
 
     def __sub__(self, other: Sum) -> Sum:
-        return self + other.times(-1)
+        return self.less(1, other, 1)
+
+    def less(self, factor: int, other: Sum, by: int) -> Sum:
+        """factor * self - by * other."""
+        made = {t: f * factor for t, f in self.terms.items()}
+        for term, f in other.terms.items():
+            made[term] = made.get(term, 0) - f * by
+        return Sum({t: f for t, f in made.items() if f})
 
     def __mul__(self, other: Sum) -> Sum:
         """Raises ValueError for a product of too many terms."""
@@ -85,14 +92,14 @@ class Known:
 
     def least(self, of: Sum) -> int:
         """A number that it is never below, from the ends alone."""
-        return sum(
-            min(f * end for end in self._product(t)) if t else f for t, f in of.terms.items()
-        )
+        return sum(f * self._product(t)[f < 0] for t, f in of.terms.items())
 
     def most(self, of: Sum) -> int:
         return -self.least(of.times(-1))
 
     def _product(self, term: Term) -> tuple[int, int]:
+        if len(term) == 1:
+            return self.ends[term[0]]
         low, high = 1, 1
         for name in term:
             a, b = self.ends[name]
@@ -135,5 +142,5 @@ class Known:
             for other in self._having.get((term, mine > 0), ()):
                 factor = other.terms[term]
                 by = math.gcd(factor, mine)
-                made = one.times(abs(factor) // by) - other.times(abs(mine) // by)
+                made = one.less(abs(factor) // by, other, abs(mine) // by)
                 yield made, abs(factor) // by
