@@ -9,6 +9,7 @@ Imports the standard library only: manifests are read before any package has bee
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -398,3 +399,31 @@ METRICS: Mapping[str, str] = {
     "sqnr": "the signal-to-noise ratio in decibels, against expected outputs or the float model",
     "mse": "the mean squared error against the same; lower is better",
 }
+_GOAL = r"([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?) ?(%|dB)?"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """An accuracy to keep: a share as 97% or 0.97, decibels as 30dB, or another number."""
+
+    value: float  # 0.97 of 97%
+    unit: str = ""  # "%", "dB" or ""
+
+    @staticmethod
+    def of(text: str) -> Goal:
+        """Raises ValueError."""
+        match = re.fullmatch(_GOAL, text)
+        if not match:
+            raise ValueError(text)
+        return Goal(float(match[1]) / (100 if match[2] == "%" else 1), match[2] or "")
+
+    def __str__(self) -> str:
+        return f"{self.value * (100 if self.unit == '%' else 1):g}{self.unit}"
+
+    def misfit(self, metric: str | None) -> str:
+        """What the metric has instead of this; "" if it has this."""
+        if metric == "sqnr":
+            return "decibels such as 30dB" if self.unit == "%" else ""
+        if metric == "mse":
+            return "a mean squared error such as 0.01" if self.unit else ""
+        return "a share such as 97% or 0.97" if self.unit == "dB" or self.value > 1 else ""

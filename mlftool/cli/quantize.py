@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import positive
 from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import MlfError, Problem
-from mlftool.options import METRICS
+from mlftool.options import METRICS, Goal
 from mlftool.sizes import bytes_of
 from mlftool.width import folded
 
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(METRICS),
         help="the metric of accuracy (top1 with labels, else agreement)",
     )
-    add("--at-least", metavar="VALUE", type=share,
+    add("--at-least", metavar="VALUE", type=accuracy,
         help="the accuracy to keep, such as 97%% or 30 dB of sqnr; of mse at most this "
         "(0.3 points below the float model's)")  # fmt: skip
     add("--flash", metavar="SIZE", type=size, help="the limit for constants, such as 64KiB")
@@ -58,12 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser)
 
 
-def share(text: str) -> float:
+def accuracy(text: str) -> Goal:
     """97%, 0.97, 30 or 30dB."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e-?\d+)?) *(%|dB)?", text)
-    if not match:
-        raise ValueError(text)
-    return float(match[1]) / (100 if match[2] == "%" else 1)
+    return Goal.of(text)
 
 
 def size(text: str) -> int:
@@ -75,9 +71,10 @@ def size(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.at_least is not None and args.at_least > 1 and args.metric not in ("sqnr", "mse"):
-        text = f"--at-least {args.at_least:g}: expected a share such as 97% or 0.97"
-        raise MlfError(Problem("MLF0400", text))
+    goal = args.at_least
+    if goal is not None and (expected := goal.misfit(args.metric)):
+        of = f" of {args.metric}" if args.metric else ""
+        raise MlfError(Problem("MLF0400", f"--at-least {goal}: expected {expected}{of}"))
     from mlftool.frontends.given import with_values
     from mlftool.frontends.load import load_model
     from mlftool.frontends.models import TFLite, opened
@@ -96,7 +93,14 @@ def run(args: argparse.Namespace) -> int:
     values, shapes = given["input_values"], given["input_shapes"]
     model = with_values(model, values, shapes, str(args.model))
     request = Request(
-        *(str(args.model), str(args.data), args.target, args.metric, args.at_least, args.flash),
+        *(
+            str(args.model),
+            str(args.data),
+            args.target,
+            args.metric,
+            goal and goal.value,
+            args.flash,
+        ),
         *(args.optimize, args.samples, shapes, not args.simulate),
     )
     test = (load_vectors(args.test), str(args.test)) if args.test else None

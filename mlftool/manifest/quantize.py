@@ -10,7 +10,7 @@ from typing import Any
 from mlftool.manifest.kinds import File, OneOf, Reading, Size, refuse
 from mlftool.manifest.nodes import Node, Scalar
 from mlftool.manifest.records import Record, key
-from mlftool.options import METRICS
+from mlftool.options import METRICS, Goal
 from mlftool.targets import TARGETS
 
 _VALUE = r"([0-9]+(?:\.[0-9]+)?) ?(%|dB)"
@@ -18,21 +18,19 @@ _VALUE = r"([0-9]+(?:\.[0-9]+)?) ?(%|dB)"
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A share such as 97% or 0.97, or decibels; as a number."""
+    """A share such as 97% or 0.97, or decibels."""
 
     expected: str = "an accuracy such as 97%, 0.97 or 30dB"
 
     def read(self, node: Node, path: str, reading: Reading) -> Any:
         if not isinstance(node, Scalar) or isinstance(node.value, bool | None):
             return refuse(self, node, path, reading)
-        found = re.fullmatch(_VALUE, node.text)
-        if found:
-            return float(found[1]) / (100 if found[2] == "%" else 1)
-        if isinstance(node.value, str):
+        if isinstance(node.value, str) and not re.fullmatch(_VALUE, node.text):
             return refuse(self, node, path, reading, "not an accuracy", "MLF0109")
-        if not 0 <= node.value < 1000:
+        goal = Goal.of(node.text) if isinstance(node.value, str) else Goal(float(node.value))
+        if not 0 <= goal.value < 1000:
             return refuse(self, node, path, reading, "out of range", "MLF0109")
-        return float(node.value)
+        return goal
 
     def schema(self) -> dict[str, Any]:
         number = {"type": "number", "minimum": 0, "exclusiveMaximum": 1000}
@@ -52,13 +50,22 @@ class Wanted:
         default=None,
         default_text="`top1` with labels, else `agreement`",
     )
-    at_least: float | None = key(
+    at_least: Goal | None = key(
         Accuracy(),
         "The lowest accepted accuracy; for `mse` the highest value.",
         example="97%",
         default=None,
         default_text="0.3 points less than the float model has",
     )
+
+
+def _fit(values: dict[str, Any], path: str, reading: Reading) -> None:
+    """The accuracy has the metric's unit."""
+    goal, metric = values.get("at_least"), values.get("metric")
+    if goal is not None and (expected := goal.misfit(metric)):
+        at = f"{path}.at_least"
+        message = f"not an accuracy of {metric or 'top1'}; got '{goal}', expected {expected}"
+        reading.report("MLF0109", reading.places[at], message, path=at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +86,7 @@ class Quantize:
         example="train_sample.npz",
     )
     accuracy: Wanted | None = key(
-        Record(Wanted, "an accuracy", any_of=("metric", "at_least")),
+        Record(Wanted, "an accuracy", _fit, ("metric", "at_least")),
         "The accuracy to keep.",
         default=None,
         default_text="0.3 points less than the float model has",
@@ -97,7 +104,8 @@ class Quantize:
 
     @property
     def at_least(self) -> float | None:
-        return self.accuracy.at_least if self.accuracy else None
+        goal = self.accuracy.at_least if self.accuracy else None
+        return goal.value if goal else None
 
     @property
     def flash(self) -> int | None:

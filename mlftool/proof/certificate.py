@@ -15,7 +15,7 @@ from typing import Any
 
 from mlftool.mlf.records import ModuleRecord
 from mlftool.mlf.strict import Checked, decoded, parse_json
-from mlftool.proof import agree, layout, ranges, walk
+from mlftool.proof import agree, layout, walk
 from mlftool.proof.layout import Layout
 
 SCHEMA_VERSION = 1
@@ -70,6 +70,8 @@ def encode(
     proof: Proof, module: str, figures: Mapping[str, int], files: Mapping[str, bytes]
 ) -> bytes:
     """The certificate of a module with these files, by their names in version 7."""
+    from mlftool.proof import ranges  # only certificates need what reads C
+
     count, unread = ranges.shown(proof.layouts, proof.entry, files)
     claims = {**proof.claims, **({"ranges": count} if count else {})}
     data: dict[str, Any] = {
@@ -147,6 +149,8 @@ def faults(
 
 def _ranges(certificate: Certificate, files: Mapping[str, bytes]) -> Iterator[str]:
     """Whether as many kernels stay inside their operands as the certificate says."""
+    from mlftool.proof import ranges
+
     count, _ = ranges.shown(certificate.layouts, certificate.entry, files)
     claimed = certificate.proven.get(CLAIMS["ranges"], 0)
     if count != claimed:

@@ -237,22 +237,25 @@ def reasons(model: onnx.ModelProto, target: str = "host") -> list[str]:
 
 
 def test_what_is_refused_says_why() -> None:
-    def conv(group: int, row: np.dtype | type = np.int8, height: int = 5) -> onnx.ModelProto:
-        net, zero = Net(17), np.dtype(row).type
+    def conv(group: int, height: int = 5) -> onnx.ModelProto:
+        net = Net(17)
         kernel = (1, 3) if height == 1 else (3, 3)
-        x = net.dq(net.input("x", row, (1, 4, height, 8)), 0.03, zero(4))
+        x = net.dq(net.input("x", np.int8, (1, 4, height, 8)), 0.03, np.int8(4))
         w = np.ones((4, 4 // group, *kernel), np.int8)
         w = net.dq(net.const(w), 0.01, np.int8(0))
-        return net.model(net.q(net.node("Conv", x, w, group=group), 0.1, zero(0)))
+        return net.model(net.q(net.node("Conv", x, w, group=group), 0.1, np.int8(0)))
 
     assert reasons(conv(2)) == ["has 2 groups; supported: 1, or depthwise"]
-    assert reasons(conv(1, np.uint8)) == ["has tensors of uint8; supported: int8"]
     assert reasons(conv(1, height=1), "cortex-m55") == ["is a convolution of one row, on Helium"]
+
     net = Net(17)
     a = net.dq(net.input("a", np.int8, (2, 4)), 0.5, np.int8(1))
     b = net.dq(net.input("b", np.int8, (1, 4)), 0.5, np.int8(1))
     model = net.model(net.q(net.node("Add", a, b), 1.0, np.int8(0)))
     assert reasons(model) == ["has operands that broadcast"]
+    net = Net(17)
+    pooled = net.node("MaxPool", net.input("x", np.uint8, (1, 4, 4, 4)), kernel_shape=[2, 2])
+    assert reasons(net.model(pooled)) == ["has tensors of uint8; supported: int8"]
 
 
 def test_without_the_library_one_line_says_what_is_missing(tmp_path: Path) -> None:

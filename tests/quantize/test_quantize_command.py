@@ -170,7 +170,13 @@ def test_expected_outputs_of_another_shape_are_refused(
     [
         (("--metric", "top1"), "MLF0601]: metric top1 needs an array 'labels'"),
         (("--at-least", "97"), "MLF0400]: --at-least 97: expected a share"),
-        (("--at-least", "much"), "MLF0400]: argument --at-least: invalid share value: 'much'"),
+        (("--at-least", "30dB"), "MLF0400]: --at-least 30dB: expected a share"),
+        (
+            ("--metric", "sqnr", "--at-least", "97%"),
+            "MLF0400]: --at-least 97%: expected decibels such as 30dB of sqnr",
+        ),
+        (("--metric", "mse", "--at-least", "1%"), "MLF0400]: --at-least 1%: expected a mean"),
+        (("--at-least", "much"), "MLF0400]: argument --at-least: invalid accuracy value: 'much'"),
         (("--flash", "64K"), "MLF0400]: argument --flash: invalid size value: '64K'"),
         (("--target", "toaster"), "MLF0403]"),
         (
