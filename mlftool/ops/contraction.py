@@ -189,9 +189,10 @@ def contraction(v: View) -> Contraction:
 
 def packable(v: View) -> bool:
     """Whether weights and in quantised forms all parameters are known at compile time, and there
-    are some weights and some results: a box of run-time extents may have none."""
+    are some inputs, weights and results: all windows may lie in the padding, and a box of run-time
+    extents may have none."""
     places = range(1, len(v.core.inputs)) if contracts_of(v).quantised else (1, 2)
-    some = v.x(contracts_of(v).weights).elements > 0 and v.y.elements > 0
+    some = all(t.elements for t in (v.x(0), v.x(contracts_of(v).weights), v.y))
     return some and all(v.const(i) is not None for i in places if v.has(i))
 
 

@@ -35,3 +35,19 @@ def test_no_condition_is_impossible(target: str, optimize: str) -> None:
     for model in (low(q, 8, group) for q in (False, True) for group in (1, 8)):
         made = compile_module(ModuleSpec(model, "m", target, optimize=optimize))
         assert not IMPOSSIBLE.findall(made.sources.lib1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_input_without_elements_is_read(target: str) -> None:
+    """All windows lie in the padding: kernels with packed weights did not name the input, which
+    compilers warn of."""
+    net = Net()
+    x = net.input("x", np.float32, (1, 4, 0, 0))
+    w, b = (net.const(np.ones(n, np.float32)) for n in ((8, 4, 3, 3), (8,)))
+    made = compile_module(
+        ModuleSpec(net.model(net.node("Conv", x, w, b, pads=[2] * 4)), "m", target)
+    )
+    form = re.compile(r"^MLF_KERNEL void \w+\([^)]*\) \{(.*?)^\}", re.M | re.S)
+    bodies = form.findall(made.sources.lib1)
+    assert len(bodies) > 1
+    assert all(re.search(r"\bx\b", body) for body in bodies)
