@@ -67,7 +67,7 @@ CODES: dict[str, str] = {
     "MLF0313": "Warning: weights are quantised with a zero point.",
     "MLF0314": "Warning: a batch normalisation was not folded before the model was quantised.",
     "MLF0315": "Warning: the model declares another shape for an output than it computes.",
-    "MLF0316": "Warning: an input of the model is also an output; the output gets another name.",
+    "MLF0316": "Warning: an output has the name of an input or another output; it gets its own.",
     "MLF0317": "Warning: data are quantised at run time, by a range that each inference looks for.",
     "MLF0400": "A command-line argument is missing, unknown or malformed.",
     "MLF0401": "An environment variable has an invalid value.",

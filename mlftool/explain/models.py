@@ -143,8 +143,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "and keeps 2,560 bytes of them",
     ),
     "MLF0316": Explanation(
-        "The model returns an input as an output. Test vectors and generated code need a name for "
-        "each tensor, so the output is a copy with another name.",
+        "The model returns an input as an output, or one tensor as two outputs. Test vectors and "
+        "generated code need a name for each, so the output is a copy with another name.",
         "Use the output's name in the warning, or put an Identity node before it.",
         message="kws.onnx: warning[MLF0316]: 'x' is an input and an output; the output is 'x.out'",
     ),

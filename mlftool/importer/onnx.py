@@ -139,7 +139,7 @@ def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
     for output in outputs:
         if output not in scope.types and not scope.problems:
             scope.problem("MLF0207", f"output '{output}' is never computed")
-    outputs, remarks = _without_inputs(scope, inputs, outputs)
+    outputs, remarks = _apart(scope, inputs, outputs)
     for info in graph.output if not scope.problems else ():
         if info.name in scope.types:
             made, stated = _known(scope, info.name), scope.limit(info.name)
@@ -154,18 +154,23 @@ def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
     return Graph(name, inputs, outputs, *made_of, remarks=tuple(remarks))
 
 
-def _without_inputs(
+def _apart(
     scope: Scope, inputs: tuple[str, ...], outputs: tuple[str, ...]
 ) -> tuple[tuple[str, ...], list[Problem]]:
-    """Outputs that are inputs, too, become copies with names of their own: files of test vectors
-    and the names of C's structs must tell the two apart."""
-    named = {name: scope.fresh(f"{name}.out") for name in outputs if name in inputs}
-    walk(scope, [helper.make_node("Identity", [old], [new]) for old, new in named.items()])
-    texts = (
-        f"'{old}' is an input and an output; the output is '{new}'" for old, new in named.items()
-    )
-    remarks = [Problem("MLF0316", text, scope.file, severity="warning") for text in texts]
-    return tuple(named.get(name, name) for name in outputs), remarks
+    """Outputs that are inputs, and those that are listed again, become copies with names of their
+    own: files of test vectors and the names of C's structs must tell them apart."""
+    named: list[str] = []
+    remarks = []
+    for name in outputs:
+        own = name
+        if name in inputs or name in named:
+            own = scope.fresh(f"{name}.out")
+            walk(scope, [helper.make_node("Identity", [name], [own])])
+            what = "an input and an output; the output" if name in inputs else "two outputs; one"
+            text = f"'{name}' is {what} is '{own}'"
+            remarks.append(Problem("MLF0316", text, scope.file, severity="warning"))
+        named.append(own)
+    return tuple(named), remarks
 
 
 def _remark(scope: Scope, output: str, text: str) -> Problem:
@@ -200,9 +205,9 @@ def _inputs(graph: GraphProto, scope: Scope) -> tuple[str, ...]:
             f"shape given for '{name}', which is not an input of the model",
             help=did_you_mean(name, names) if names else "",
         )
-    outputs = [o.name for o in graph.output]
+    outputs = dict.fromkeys(o.name for o in graph.output)
     check_names("input", names, scope.problem)
-    check_names("output", outputs, scope.problem)
+    check_names("output", [*outputs], scope.problem)
     return tuple(names)
 
 

@@ -122,11 +122,6 @@ def node_overwrites_a_weight(_: Path) -> ModelProto:
 
 
 @case
-def output_listed_twice(_: Path) -> ModelProto:
-    return model(outputs=[value("y"), value("y")])
-
-
-@case
 def input_listed_twice(_: Path) -> ModelProto:
     return model(inputs=[value("x"), value("x")])
 

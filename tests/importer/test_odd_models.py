@@ -225,6 +225,17 @@ def test_an_input_that_is_an_output(tmp_path: Path) -> None:
     assert module.program.graph.outputs == ("x.out", "y")
 
 
+def test_an_output_that_is_listed_twice(tmp_path: Path) -> None:
+    """As Hummingbird writes for a classifier whose scores are its probabilities."""
+    (tmp_path / "m.onnx").write_bytes(model(outputs=[value("y")] * 3).SerializeToString())
+    spec = ModuleSpec(tmp_path / "m.onnx", "m")
+    feed = np.array([-1, 2, -3, 4], np.float32)
+    assert run(spec, [feed], tmp_path) == 3 * np.maximum(feed, 0).tobytes()
+    module = compile_module(spec)
+    assert [str(p.code) for p in advice(module)] == ["MLF0316"] * 2
+    assert module.program.graph.outputs == ("y", "y.out", "y.out_")
+
+
 @pytest.mark.parametrize(
     ("made", "remedy"),
     [
