@@ -10,7 +10,7 @@ from builders import Net
 from programs import Build, run_programs
 
 from mlftool.compile import ModuleSpec, compile_modules
-from mlftool.ir import loops
+from mlftool.ir import holes, loops
 from mlftool.targets import TARGETS
 from tests.conformance.compiling import compile_case
 from tests.conformance.suite import load_suite
@@ -20,11 +20,13 @@ APART = 60  # of so many cases of the standard's suite one is compiled
 
 
 def test_programs_with_all_their_loops_compute_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    request.addfinalizer(holes._settled.cache_clear)
     cases = load_suite()[::APART]
     short = [compile_case(c) for c in cases]
     monkeypatch.setattr(loops, "_once", lambda bound, step: False)
+    holes._settled.cache_clear()  # of texts without them
     both = zip(short, map(compile_case, cases), strict=True)
     trials = [(a, b) for a, b in both if isinstance(a, Trial) and isinstance(b, Trial)]
     pairs = [(a.program, b.program) for a, b in trials if a.program != b.program]
