@@ -2,7 +2,7 @@
 functions whose loops end where a constant says so.
 
 A row of a table is a fact of an instruction set, or what a comment in a header promises of its
-function; tests/proof/test_assembly.py runs the latter at the ends of memory.
+function; tests/proof/test_assembly.py runs the latter at the ends of pages.
 """
 
 from __future__ import annotations
