@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import count
 
 Term = tuple[str, ...]  # a product of unknowns, sorted; () is 1
@@ -117,17 +118,19 @@ class Known:
 
     def floor(self, of: Sum, enough: int | None = None) -> int:
         """A number that it is never below, from all that is known; the search ends at `enough`."""
-        best, todo, seen = self.least(of), [(of, 1)], {frozenset(of.terms.items())}
+        best, seen = self.least(of), {frozenset(of.terms.items())}
+        todo = [(-best, 0, of, 1)]  # the nearest to the answer first
         for _ in range(MOST_STEPS):
             if not todo or (enough is not None and best >= enough):
                 break
-            one, by = todo.pop(0)
+            _, _, one, by = heappop(todo)
             for less, more in self._less(one):
                 key = frozenset(less.terms.items())
                 if key not in seen and len(less.terms) <= MOST_TERMS:
+                    low = -(-self.least(less) // (by * more))
+                    heappush(todo, (-low, len(seen), less, by * more))
                     seen.add(key)
-                    todo.append((less, by * more))
-                    best = max(best, -(-self.least(less) // (by * more)))
+                    best = max(best, low)
         return best
 
     def _less(self, one: Sum) -> Iterator[tuple[Sum, int]]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from mlftool.proof.affine import Sum
 from mlftool.proof.ctree import Definition, Expr, Stmt, Type
 from mlftool.proof.cvalues import (
     Lanes,
+    Offsets,
     Pointer,
     Record,
     Split,
@@ -18,6 +19,7 @@ from mlftool.proof.cvalues import (
     Values,
     Whole,
     leaves,
+    moved,
     pointed,
 )
 from mlftool.proof.touches import (
@@ -31,6 +33,7 @@ from mlftool.proof.touches import (
     Given,
     numbers,
 )
+from mlftool.proof.vectors import AT_OFFSETS, OPERATIONS, Vector, active, computed
 
 MOST_DEPTH = 8  # of helpers that call others
 MOST_READ = 3  # statements of a helper of numbers that may compute an index
@@ -56,6 +59,11 @@ class Calls(Values):
             return Lanes(count.sum) if isinstance(count, Whole) else None
         if e.text in BYTES or e.text in PREDICATED:
             return self._vector(e.text, values)
+        if e.text in OPERATIONS:
+            lanes = computed(e.text, list(map(self._lanes_of, values)), self.is_in)
+            return Offsets(lanes) if lanes is not None else None
+        if e.text in AT_OFFSETS:
+            return self._at_offsets(e.text, values)
         if e.text == "mlf_touches":
             return self._touched(values[0], values[1])
         names = [p.text for p in e.parts if p.kind == "name"]
@@ -78,22 +86,25 @@ class Calls(Values):
         """What a call without addresses gives."""
         if found is None and e.text.isupper():
             raise UnprovenError(f"the macro {e.text} is not read")
-        if found is None or (found.returns.members and not found.returns.stars):
-            return Record() if found else None
-        if _computes_index(found) and None not in values:
+        if found is None:
+            return None
+        if (_computes_index(found) or _computes_offsets(found)) and None not in values:
             return self._tried(found, values)
-        return self.unknown(found.returns)
+        return self._unknown_of(found.returns)
+
+    def _unknown_of(self, type_: Type) -> Value:
+        return Record() if type_.members and not type_.stars else self.unknown(type_)
 
     def _tried(self, one: Definition, values: Sequence[Value]) -> Value:
         """What a helper of numbers gives, or any number of its type."""
         before = self.dry, self.trials, self.known
         if self.depth >= MOST_DEPTH:
-            return self.unknown(one.returns)
+            return self._unknown_of(one.returns)
         try:
             return self._run(one, [self.flat(value) for value in values], {})
         except (UnprovenError, ValueError, KeyError):
             self.dry, self.trials, self.known = before
-            return self.unknown(one.returns)
+            return self._unknown_of(one.returns)
 
     def _needed(self, condition: Expr) -> Value:
         """What a header demands of those who call its functions, all of whose parts must hold."""
@@ -115,7 +126,8 @@ class Calls(Values):
     def _touched(self, value: Value, size: Value) -> Value:
         """An access that a header declares of its assembly."""
         if not isinstance(size, Whole):
-            raise UnprovenError("the size of an access is not known")
+            self.fail("the size of an access is not known")
+            return None
         bytes_ = size.sum
         self.each(value, lambda pointer: self._all_inside(pointer, bytes_))
         return None
@@ -129,7 +141,8 @@ class Calls(Values):
     def _copied(self, name: str, values: Sequence[Value]) -> Value:
         size = self.flat(values[2])
         if not isinstance(size, Whole) or not self.known.is_positive(size.sum):
-            raise UnprovenError(f"the size of a {name} is not known")
+            self.fail(f"the size of a {name} is not known")
+            return values[0]
         for value in values[: COPIES[name]]:
             self._touched(value, size)
         return values[0]
@@ -146,40 +159,70 @@ class Calls(Values):
             count = lanes.count if few else count
         return self._touched(values[0], Whole(count.times(size)))
 
+    def _lanes_of(self, value: Value) -> Vector | Sum | None:
+        if isinstance(value, Offsets):
+            return value.lanes
+        value = self.flat(value)
+        return value.sum if isinstance(value, Whole) else None
+
+    def _at_offsets(self, name: str, values: Sequence[Value]) -> Value:
+        """A load or a store of lanes that have an offset each."""
+        base, offsets = values[:2]
+        masked = name.rpartition("_")[0].endswith(("_z", "_p"))
+        if not isinstance(offsets, Offsets):
+            self.fail("the offsets of a vector are not known")
+            return None
+        lanes, size = offsets.lanes, Sum.of(AT_OFFSETS[name])
+
+        def touched(mask: Value) -> None:
+            bits = mask.sum.constant if isinstance(mask, Whole) else None
+            for at in active(lanes, bits):
+                self.each(base, partial(self._inside_from, at, size))
+
+        self.each(values[-1] if masked else None, touched)
+        return None
+
+    def _inside_from(self, at: Sum, size: Sum, base: Value) -> None:
+        self._all_inside(moved(base, at), size)
+
     # Functions with a contract.
 
     def _agreed(self, one: Definition, values: Sequence[Value]) -> Value:
         names = [parameter.name for parameter in one.parameters]
-        for way in self._ways(values, self.known):
-            given = dict(zip(names, way, strict=True))
-            seen = {name: self._given(name, given) for name in names}
-            if self.dry:
-                continue
-            try:
-                touched = CONTRACTS[one.name](seen)
-            except ContractError as error:
-                raise UnprovenError(f"'{one.name}': {error}") from error
-            types = {parameter.name: pointed(parameter.type) for parameter in one.parameters}
-            for name, count in touched:
-                size = 1 if types[name].name == "void" else types[name].bytes
-                self._all_inside(given[name], Sum.of(size * count))
+        known = self.known
+        for way, facts in self._ways(values):
+            self.known = known.also(facts)
+            self._agreed_one(one, dict(zip(names, way, strict=True)))
+        self.known = known
         return self.unknown(one.returns)
 
-    def _ways(self, values: Sequence[Value], known: object) -> list[tuple[Value, ...]]:
-        """The arguments, with one side of each split; what is known on a side is left out, so all
-        ways are looked at."""
+    def _agreed_one(self, one: Definition, given: Mapping[str, Value]) -> None:
+        seen = {name: self._given(name, given) for name in given}
+        if self.dry:
+            return
+        try:
+            touched = CONTRACTS[one.name](seen)
+        except ContractError as error:
+            raise UnprovenError(f"'{one.name}': {error}") from error
+        types = {parameter.name: pointed(parameter.type) for parameter in one.parameters}
+        for name, count in touched:
+            size = 1 if types[name].name == "void" else types[name].bytes
+            self._all_inside(given[name], Sum.of(size * count))
+
+    def _ways(self, values: Sequence[Value]) -> Iterator[tuple[tuple[Value, ...], list[Sum]]]:
+        """The arguments with one side of each split, and what is not negative on these sides."""
         splits = {v.number for v in values if isinstance(v, Split)}
         if not splits:
-            return [tuple(values)]
+            yield tuple(values), []
+            return
         number = min(splits)
-        ways = []
         for side in range(2):
             sided = [
                 (v.two if side else v.one) if isinstance(v, Split) and v.number == number else v
                 for v in values
             ]
-            ways += self._ways(sided, known)
-        return ways
+            for way, facts in self._ways(sided):
+                yield way, [*self.sides[number][side], *facts]
 
     def _given(self, name: str, given: Mapping[str, Value]) -> Given:
         value = given[name]
@@ -250,7 +293,7 @@ class Calls(Values):
                 self.values[name] = self.unknown(self.types[name])
         if len(found) == 1:
             return found[0] if one.returns.stars else self.converted(one.returns, found[0])
-        return Record() if one.returns.members else self.unknown(one.returns)
+        return self._unknown_of(one.returns)
 
 
 @lru_cache(maxsize=256)
@@ -266,6 +309,24 @@ def _computes_index(one: Definition) -> bool:
         return all(e is None or expression(e) for e in own) and all(map(statement, s.body))
 
     return len(one.body) <= MOST_READ and all(map(statement, one.body))
+
+
+@lru_cache(maxsize=256)
+def _computes_offsets(one: Definition) -> bool:
+    """Whether a helper of numbers gives offsets of a vector, or what it needs to make them."""
+    integers = any(m.type.is_integer and m.extent is None for m in one.returns.members)
+    if not integers and not one.returns.lanes:
+        return False
+
+    def expression(e: Expr) -> bool:
+        return (e.kind != "call" or e.text in OPERATIONS) and all(map(expression, e.parts))
+
+    def statement(s: Stmt) -> bool:
+        own = (*s.exprs, *(v.value for v in s.variables))
+        straight = s.kind in ("declare", "return")
+        return straight and all(e is None or expression(e) for e in own)
+
+    return all(map(statement, one.body))
 
 
 def _has_address(value: Value) -> bool:

@@ -15,8 +15,9 @@ INTEGERS = {
     **{f"uint{n}_t": (n // 8, False) for n in (8, 16, 32, 64)},
     **{"int": (4, True), "unsigned": (4, False), "char": (1, True), "bool": (1, False)},
     **{"size_t": (4, False), "ptrdiff_t": (4, True), "uintptr_t": (4, False)},
+    "mve_pred16_t": (2, False),
 }
-FLOATS = {"float": 4, "double": 8, "mve_pred16_t": 2}
+FLOATS = {"float": 4, "double": 8}
 _QUALIFIERS = {
     "const",
     "static",

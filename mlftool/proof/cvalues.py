@@ -8,12 +8,22 @@ from dataclasses import dataclass, field, replace
 
 from mlftool.proof.affine import Known, Sum, Term
 from mlftool.proof.ctree import INTEGERS, VOID, Definition, Expr, Stmt, Type, number
+from mlftool.proof.vectors import Vector
 
 ANYTHING = (-(1 << 63), (1 << 64) - 1)
 INT32 = (-(1 << 31), (1 << 31) - 1)
 UINT32 = (0, (1 << 32) - 1)
 MOST_SIDES = 4  # of one value: what may be one of more is not known
 MOST_FACTS = 12  # of a side
+
+
+_OF_NUMBERS: Mapping[str, Callable[[int, int], int]] = {
+    "&": int.__and__,
+    "|": int.__or__,
+    "^": int.__xor__,
+    "<<": int.__lshift__,
+    ">>": int.__rshift__,
+}
 
 
 class UnprovenError(Exception):
@@ -65,7 +75,16 @@ class Lanes:
     count: Sum
 
 
-Value = Whole | Pointer | Split | Record | Lanes | None  # None: a float, or not known at all
+@dataclass(frozen=True)
+class Offsets:
+    """A vector whose lanes are known numbers (vectors.py)."""
+
+    lanes: Vector
+
+
+Value = (
+    Whole | Pointer | Split | Record | Lanes | Offsets | None
+)  # None: a float, or not known at all
 Find = Callable[[str], Definition | None]
 
 
@@ -129,10 +148,10 @@ class Values:
         e = condition
         if e.kind == "unary" and e.text == "!":
             return self.says(e.parts[0], not truth)
-        if e.kind == "name" and e.text not in self.taken:
-            return list(self.truths.get(e.text, ((), ()))[not truth])
+        if e.kind == "name" and e.text in self.truths and e.text not in self.taken:
+            return list(self.truths[e.text][not truth])
         if e.kind != "binary":
-            return []
+            return [] if changes_something(e) else self._so(self.quiet(e), truth)
         if e.text in ("&&", "||"):
             if (e.text == "&&") != truth:
                 return []
@@ -141,9 +160,22 @@ class Values:
             second = self.says(e.parts[1], truth)
             self.known = replace(self.known, positive=known.positive)
             return [*first, *second]
-        if changes_something(e) or e.text not in ("<", "<=", ">", ">=", "==", "!="):
+        if changes_something(e):
             return []
+        if e.text not in ("<", "<=", ">", ">=", "==", "!="):
+            return self._so(self.quiet(e), truth)
         return self._compared(e, truth)
+
+    def _so(self, value: Value, truth: bool) -> list[Sum]:
+        """What is not negative where a value is a number other than 0, or is 0."""
+        if isinstance(value, Split):
+            says = [self._so(part, truth) for part in (value.one, value.two)]
+            may = [k for k in range(2) if not any(self.known.most(s) < 0 for s in says[k])]
+            if len(may) == 1:
+                return [*self.sides[value.number][may[0]], *says[may[0]]]
+            return [one for one in says[0] if one in says[1]] if may else [Sum.of(-1)]
+        number_ = value.sum.constant if isinstance(value, Whole) else None
+        return [Sum.of(-1)] if number_ is not None and bool(number_) != truth else []
 
     def _compared(self, e: Expr, truth: bool) -> list[Sum]:
         op, (a, b) = e.text, e.parts
@@ -248,7 +280,7 @@ class Values:
 
     def converted(self, type_: Type, value: Value) -> Value:
         """A value as a variable of a type has it."""
-        if isinstance(value, Record | Lanes):
+        if isinstance(value, Record | Lanes | Offsets):
             return value
         if not type_.is_integer:
             return None
@@ -267,9 +299,14 @@ class Values:
         known = self.known
         found = []
         for truth, part in ((True, one), (False, two)):
-            self.known = known.also(self.says(condition, truth))
+            says = self.says(condition, truth)
+            if any(known.most(one) < 0 for one in says):
+                continue  # never
+            self.known = known.also(says)
             found.append((self.value(part), self.known))
-        self.known = known
+            self.known = known
+        if len(found) < 2:
+            return found[0][0] if found else None
         (a, ka), (b, kb) = found
         return self.joined(a, ka, b, kb, self.split(ka, kb) if must_part(a, b) else None)
 
@@ -566,6 +603,9 @@ class Values:
         if op in ("/", "%") and by is not None and by > 0 and _divides(by, x):
             exact = Sum({t: f // by for t, f in x.terms.items()})
             return Whole(exact if op == "/" else Sum.of(0), unsigned)
+        made = _of_numbers(op, x.constant, by)
+        if made is not None:
+            return self._kept(Sum.of(made), unsigned)
         positive = self.known.is_positive(x)
         if op == "<<" and by is not None and 0 <= by < 32:
             return self._kept(x.times(1 << by), unsigned)
@@ -621,7 +661,10 @@ class Values:
             return a
         if split is not None and a is not None and b is not None:
             made = Split(split, a, b)
-            if not isinstance(a, Record | Lanes) and len(list(leaves(made))) <= MOST_SIDES:
+            if (
+                not isinstance(a, Record | Lanes | Offsets)
+                and len(list(leaves(made))) <= MOST_SIDES
+            ):
                 return made
         if isinstance(a, Record) and isinstance(b, Record):
             names = a.fields.keys() & b.fields.keys()
@@ -642,16 +685,24 @@ class Values:
         low, high = min(ka.floor(a), kb.floor(b)), max(ka.ceiling(a), kb.ceiling(b))
         made = self.known.fresh(low, high)
         for end in (a, b):
-            if ka.is_positive(end - a) and kb.is_positive(end - b):
-                self.known = self.known.also([end - made])
-            if ka.is_positive(a - end) and kb.is_positive(b - end):
-                self.known = self.known.also([made - end])
+            for sign in (1, -1):
+                more = min(ka.floor((a - end).times(sign)), kb.floor((b - end).times(sign)))
+                apart = (made - end).times(sign)
+                if more > self.known.least(apart):
+                    self.known = self.known.also([apart - Sum.of(more)])
         return made
 
     def unknown(self, type_: Type) -> Value:
         if not type_.is_integer:
             return None
         return Whole(self.known.fresh(*range_of(type_)), not INTEGERS[type_.name][1])
+
+
+def _of_numbers(op: str, x: int | None, y: int | None) -> int | None:
+    """What shifts and operations on bits give of numbers that are known and not negative."""
+    if op not in _OF_NUMBERS or x is None or y is None or x < 0 or y < 0:
+        return None
+    return _OF_NUMBERS[op](x, y) if y < 32 or op not in ("<<", ">>") else None
 
 
 def _is_struct(type_: Type) -> bool:
@@ -676,6 +727,8 @@ def must_part(a: Value, b: Value) -> bool:
     """Whether two values can only be kept apart."""
     if isinstance(a, Split) or isinstance(b, Split):
         return a != b
+    if isinstance(a, Whole) and isinstance(b, Whole):  # masks
+        return a != b and a.sum.constant is not None and b.sum.constant is not None
     return isinstance(a, Pointer) and isinstance(b, Pointer) and a.memory != b.memory
 
 

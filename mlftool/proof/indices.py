@@ -11,7 +11,7 @@ Helpers of mlf/*.h that take no address are taken at their word; those that do a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mlftool.proof.affine import Known, Sum
 from mlftool.proof.ccalls import Calls
@@ -58,6 +58,18 @@ def prove(kernel: Definition, given: Sequence[Memory], find: Find) -> None:
         run.block(kernel.body)
     except (ValueError, KeyError, RecursionError) as error:
         raise UnprovenError(f"{type(error).__name__} {error}") from error
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a loop that is looked at again starts from."""
+
+    values: Mapping[str, Value]
+    known: Known
+    dry: int
+    trials: int
+    left: tuple[bool, ...]
+    returned: tuple[Value, ...]
 
 
 class _Run(Calls):
@@ -170,20 +182,46 @@ class _Run(Calls):
         return False
 
     def _loop(self, one: Stmt) -> None:
-        entry, known = dict(self.values), self.known
-        before = self.dry, self.trials, list(self.left), list(self.returned)
+        start = self._state()
         try:
-            self._at_once(one)
+            most = self._at_once(one)
         except UnprovenError as error:
-            again = self.turns_left > 0 and not before[0]
+            again = self.turns_left > 0 and not start.dry
             if not again and not isinstance(error, UnrollError):
                 raise
-            self.values, self.known = entry, known
-            self.dry, self.trials, self.left, self.returned = before
+            self._back_to(start)
             try:
                 self._by_turns(one)
             except UnprovenError:
                 raise error from None
+        else:
+            if most < MOST_TURNS and self.turns_left > 0 and self._has_lost(start.values):
+                self._again_by_turns(one, start)
+
+    def _again_by_turns(self, one: Stmt, start: _State) -> None:
+        """A loop that is shown, but after which an address is not known; it may be if each turn is
+        looked at by itself."""
+        after = self._state()
+        self._back_to(start)
+        try:
+            self._by_turns(one)
+        except UnprovenError:
+            self._back_to(after)
+
+    def _has_lost(self, before: Mapping[str, Value]) -> bool:
+        return any(
+            v is not None and self.types[n].stars and self.values.get(n) is None
+            for n, v in before.items()
+        )
+
+    def _state(self) -> _State:
+        ends = self.dry, self.trials, tuple(self.left), tuple(self.returned)
+        return _State(dict(self.values), self.known, *ends)
+
+    def _back_to(self, state: _State) -> None:
+        self.values, self.known = dict(state.values), state.known
+        self.dry, self.trials = state.dry, state.trials
+        self.left, self.returned = list(state.left), list(state.returned)
 
     def _by_turns(self, one: Stmt) -> None:
         """A loop of few turns, each for itself."""
@@ -206,10 +244,14 @@ class _Run(Calls):
     def _never(self, condition: Expr, truth: bool) -> bool:
         return any(self.known.most(says) < 0 for says in self.says(condition, truth))
 
-    def _at_once(self, one: Stmt, unknown: frozenset[str] = frozenset()) -> None:
-        """A loop in a turn whose number is not known; nothing is known of some variables in it."""
+    def _at_once(self, one: Stmt, unknown: frozenset[str] = frozenset()) -> int:
+        """A loop in a turn whose number is not known; nothing is known of some variables in it.
+        Returns after which turn it ends at the latest."""
         condition, steps = one.exprs[0], one.other
         names = [n for n in _assigned((*one.body, *steps), condition) if n in self.values]
+        for name in names:  # a number that changes is one number, whatever it starts from
+            if all(isinstance(leaf, Whole) for leaf in leaves(self.values[name])):
+                self.values[name] = self.flat(self.values[name])
         entry, known = dict(self.values), self.known
         changes, grow, early = self._changes(one, names, unknown)
         turn = known.fresh(0, 1 << 31)
@@ -240,7 +282,7 @@ class _Run(Calls):
         self._at_turn(entry, names, changes, turns or known.fresh(0, max(0, most + 1)))
         ends = (sum_of(self.values[name]) - sum_of(entry[name]) for name in grow)
         self.known = known.also(ends)
-        return None
+        return most
 
     def _says(self, condition: Expr, turn: Sum) -> list[Sum]:
         """What a condition says in a turn. Its arithmetic may only be taken to wrap around nowhere

@@ -41,7 +41,10 @@ class Source:
         """The function, or None if it is not read. Raises ValueError for what is too long."""
         if name not in self._parsed:
             words = self.words(name)
-            self._parsed[name] = self._read(name, words) if words else None
+            if words:
+                self._parsed[name] = self._read(name, words)
+            else:  # what plain functions call
+                self._parsed[name] = self.plain.find(name) if self.plain else None
         return self._parsed[name]
 
     def words(self, name: str) -> list[str] | None:

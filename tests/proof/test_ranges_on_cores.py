@@ -17,7 +17,7 @@ from mlftool.proof.layout import WRITE, Layout, Step
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
 # Core -> of the 14 calls of two networks, how many are shown at least.
-SHOWN = {"cortex-m0": 12, "rv32imc": 11, "cortex-m4": 12, "cortex-m55": 11, "host": 13}
+SHOWN = dict.fromkeys(("cortex-m0", "rv32imc", "cortex-m4", "cortex-m55", "host"), 14)
 MODELS = ("vibration_int8", "digits_float32")
 
 
@@ -71,6 +71,11 @@ FAULTS = {
     "an outer loop goes on": (r"(\n  for \(int32_t \w+ = 0; \w+ < )(\d+)", lambda n: n + 64),
     "a pointer goes too far": (r"(\n +wp \+= )(\d+)(?=;)", lambda n: 3 * n + 1),
     "a row is too far away": (r"(\n +y\[\w+ \* )(\d+)(?= \+ \w+\] =)", lambda n: 2 * n),
+    "a lane is too far away": (r"(places_of\()(\d+)", lambda n: 2 * n + 1),
+    "a predicate is missing": (
+        r"(_store8\(.*, )mlf_min_i32\((\d+), [^)]*\)(?=\);)",
+        lambda n: n,
+    ),
 }
 
 
