@@ -33,7 +33,8 @@ static char pages[MOST][ROOM + 2 * PAGE] __attribute__((aligned(PAGE)));
 static void take(void *to, int32_t size) {
   for (char *at = to; size > 0;) {
     const int32_t got = (int32_t)read(0, at, (size_t)size);
-    if (got <= 0) leave(2);
+    if (got <= 0)
+      leave(2);
     at += got;
     size -= got;
   }
@@ -43,23 +44,23 @@ static void call(int32_t function, char **p, const int32_t *n) {
   void *const y = p[0], *const k = p[1], *const w = p[2], *const x = p[3], *const end = p[4];
   void *const form = p[5], *const y_end = p[7], *const rare = p[8];
   switch (function) {
-    case 0:
-      mlf_eights(y, k, w, x, end, form, n[6], y_end, rare);
-      break;
-    case 1:
-      mlf_words(y, k, w, x, end, form, (void *)p[6], y_end, rare);
-      break;
-    case 2:
-      mlf_pixel_8(y, k, w, x, end, form, (uint32_t)n[6], y_end, rare);
-      break;
-    case 3:
-      mlf_pixel_4(y, k, w, x, end, form, (uint32_t)n[6], y_end, rare);
-      break;
-    case 4:
-      mlf_take_bytes((uint8_t *)p[0], p[1], n[2], (uint32_t)n[3]);
-      break;
-    default:
-      leave(2);
+  case 0:
+    mlf_eights(y, k, w, x, end, form, n[6], y_end, rare);
+    break;
+  case 1:
+    mlf_words(y, k, w, x, end, form, (void *)p[6], y_end, rare);
+    break;
+  case 2:
+    mlf_pixel_8(y, k, w, x, end, form, (uint32_t)n[6], y_end, rare);
+    break;
+  case 3:
+    mlf_pixel_4(y, k, w, x, end, form, (uint32_t)n[6], y_end, rare);
+    break;
+  case 4:
+    mlf_take_bytes((uint8_t *)p[0], p[1], n[2], (uint32_t)n[3]);
+    break;
+  default:
+    leave(2);
   }
 }
 

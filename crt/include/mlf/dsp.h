@@ -295,10 +295,9 @@ static inline void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int
     all##1 = (int32_t)(weights)[3]; \
     (weights) += 4; \
   } while (0)
-#define MLF_STEP_1X4       mlf_load32_aligned(c0), mlf_load32_aligned(c0 + 2)
-#define MLF_STEP_1X4_BYTES mlf_sxtb16(mlf_load32(c0)), mlf_sxtb16_ror8(mlf_load32(c0))
-#define MLF_STEP_1X4_UNSIGNED \
-  mlf_load32(c0) & 0x00FF00FFu, mlf_load32(c0) >> 8 & 0x00FF00FFu
+#define MLF_STEP_1X4          mlf_load32_aligned(c0), mlf_load32_aligned(c0 + 2)
+#define MLF_STEP_1X4_BYTES    mlf_sxtb16(mlf_load32(c0)), mlf_sxtb16_ror8(mlf_load32(c0))
+#define MLF_STEP_1X4_UNSIGNED mlf_load32(c0) & 0x00FF00FFu, mlf_load32(c0) >> 8 & 0x00FF00FFu
 #define MLF_DOTS_1X4(times, step, more, weights, from, stop, low, all) \
   for (; (from) != (stop); (from) += 4) { \
     mlf_dot_1x4(&(weights), step, &low##00, &all##0, &low##02, &all##1); \
