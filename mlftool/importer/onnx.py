@@ -166,8 +166,9 @@ def _apart(
         if name in inputs or name in named:
             own = scope.fresh(f"{name}.out")
             walk(scope, [helper.make_node("Identity", [name], [own])])
-            what = "an input and an output; the output" if name in inputs else "two outputs; one"
-            text = f"'{name}' is {what} is '{own}'"
+            text = f"'{name}' is two outputs; one is '{own}'"
+            if name in inputs:
+                text = f"'{name}' is an input and an output; the output is '{own}'"
             remarks.append(Problem("MLF0316", text, scope.file, severity="warning"))
         named.append(own)
     return tuple(named), remarks
