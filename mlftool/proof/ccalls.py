@@ -8,20 +8,7 @@ from functools import lru_cache, partial
 
 from mlftool.proof.affine import Sum
 from mlftool.proof.ctree import Definition, Expr, Stmt, Type
-from mlftool.proof.cvalues import (
-    Lanes,
-    Offsets,
-    Pointer,
-    Record,
-    Split,
-    UnprovenError,
-    Value,
-    Values,
-    Whole,
-    leaves,
-    moved,
-    pointed,
-)
+from mlftool.proof.cvalues import Values
 from mlftool.proof.touches import (
     BYTES,
     CONTRACTS,
@@ -32,6 +19,19 @@ from mlftool.proof.touches import (
     ContractError,
     Given,
     numbers,
+)
+from mlftool.proof.unknowns import (
+    Lanes,
+    Offsets,
+    Pointer,
+    Record,
+    Split,
+    UnprovenError,
+    Value,
+    Whole,
+    leaves,
+    moved,
+    pointed,
 )
 from mlftool.proof.vectors import AT_OFFSETS, OPERATIONS, Vector, active, computed
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlftool.proof.affine import Known, Sum
+from mlftool.proof.arithmetic import ANYTHING
 from mlftool.proof.ccalls import Calls
 from mlftool.proof.ctree import Definition, Expr, Member, Stmt, Type, Variable
-from mlftool.proof.cvalues import (
-    ANYTHING,
-    Find,
+from mlftool.proof.cvalues import Find, changes_something
+from mlftool.proof.unknowns import (
     Memory,
     Pointer,
     Record,
@@ -26,7 +26,6 @@ from mlftool.proof.cvalues import (
     UnrollError,
     Value,
     Whole,
-    changes_something,
     leaves,
     moved,
     must_part,

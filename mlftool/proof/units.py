@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from mlftool.proof.cparser import AssemblyError, Parser, types_of
 from mlftool.proof.cpp import Macro, Unit, names
-from mlftool.proof.ctree import AssemblyError, Definition, Parser, Type, Types, types_of
+from mlftool.proof.ctree import Definition, Type, Types
 
 _GCC = {"__GNUC__": "12", "__OPTIMIZE__": "1", "__ELF__": "1"}
 _AVX2 = {**_GCC, "__SSE2__": "1", "__AVX2__": "1"}
