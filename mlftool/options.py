@@ -279,8 +279,9 @@ class CompilerOptions:
     weights_budget: str = option(
         Word("none, or bytes such as '65536' or 64KiB", f"none|{SIZE}", "BYTES"),
         "The limit for the module's constants in flash. If they take more, the compiler stores "
-        "some of them in a prefix code (Huffman's), those first that cost the fewest "
-        "instructions for each byte saved, and their layers unpack them into working memory "
+        "some of them in fewer bytes, those first that cost the fewest instructions for each "
+        "byte saved: float weights that the model has as integers and scales in that form, "
+        "others in a prefix code (Huffman's). Their layers unpack them into working memory "
         "before they run: more RAM, the same bits.",
         default="none",
         example="64KiB",

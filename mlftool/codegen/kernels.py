@@ -306,8 +306,11 @@ def body_of(kernel: Kernel, parts: Mapping[str, str], arena: str) -> str:
     subgraphs, `arena` the parameter that these work in."""
     types = {o.name: o.ctype for o in kernel.operands}
     given = {**kernel.params, "types": types, "bodies": parts, "arena": arena}
-    counts = {name: whole(elements) for name, elements in kernel.packed.items()}
-    unpacked = open_text("unpacked.c.j2", packed=counts, types=types) if counts else ""
+    packed = {
+        name: (how.form, [whole(extent) for extent in how.extents])
+        for name, how in kernel.packed.items()
+    }
+    unpacked = open_text("unpacked.c.j2", packed=packed, types=types) if packed else ""
     return unpacked + open_text(kernel.template, **given)
 
 

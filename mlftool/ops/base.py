@@ -81,6 +81,23 @@ class Operand:
 
 
 @dataclass(frozen=True)
+class Packed:
+    """How scratch is filled that holds a constant while its kernel runs (plan/flash.py).
+
+    `form` "prefix", "octets": as many elements, or bytes, as the only extent says, those of
+    <name>_values that <name>_codes gives. "scaled": <name>_scales[block, lane] times
+    <name>_numbers[block, run, lane], where `extents` are blocks, run and lanes.
+    """
+
+    form: str
+    extents: tuple[int, ...]
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        return () if self.form == "scaled" else ("mlf/unpack.h",)
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One way to compute one node: a template, and everything the template may read."""
 
@@ -102,9 +119,7 @@ class Kernel:
     turns: Mapping[str, int] = field(default_factory=dict)  # how often each subgraph runs, if known
     parametric: bool = False  # any integer of its text may be an int32_t variable instead
     external: Part | None = None  # whose function computes it instead of the template
-    # Scratch that holds a constant while it runs, and how many values it is unpacked from first:
-    # those in <name>_values, its elements or bytes, that <name>_codes says (plan/flash.py).
-    packed: Mapping[str, int] = field(default_factory=dict)
+    packed: Mapping[str, Packed] = field(default_factory=dict)  # scratch that holds a constant
 
 
 class Layout(Enum):

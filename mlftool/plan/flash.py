@@ -1,10 +1,10 @@
-"""Constants that fit: some are stored in a prefix code, and unpacked before their layer runs into
-working memory that the layer has for that time.
+"""Constants that fit: some are stored in fewer bytes, as integers times scales or in a prefix code,
+and unpacked before their layer runs into working memory that the layer has for that time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,15 +13,30 @@ import numpy as np
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.dtype import stored
 from mlftool.ir.graph import Array
-from mlftool.ops.base import STACK_LIMIT_BYTES, Kernel, Operand
+from mlftool.ops.base import STACK_LIMIT_BYTES, Kernel, Operand, Packed
 from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import plan_memory
-from mlftool.plan.prefix_code import Coded, coded
+from mlftool.plan.prefix_code import coded
 from mlftool.plan.program import Call, Program, content_of
+from mlftool.plan.scaled import scaled
+from mlftool.plan.soft_floats import operation
+from mlftool.targets import Target
 from mlftool.targets.pools import Pool
 
-HEADER = "mlf/unpack.h"
-WORTH = 0.95  # of its bytes, at most, for a constant to be stored in a code
+WORTH = 0.95  # of its bytes, at most, for a constant to be stored in another form
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How an array may be stored, and what unpacking it takes."""
+
+    packed: Packed
+    arrays: Mapping[str, tuple[str, Array]]  # C type and elements, by what ends the C parameter
+    instructions: float
+
+    @property
+    def bytes(self) -> int:
+        return sum(array.nbytes for _, array in self.arrays.values())
 
 
 @dataclass(frozen=True)
@@ -31,7 +46,7 @@ class _Stored:
     operand: Operand
     steps: tuple[int, ...]
     packable: bool  # each of them can unpack it
-    big_endian: bool
+    target: Target
 
     @property
     def elements(self) -> Array:
@@ -42,24 +57,51 @@ class _Stored:
         return self.elements.nbytes
 
     @cached_property
-    def code(self) -> Coded | None:
-        """The smaller of the codes for its elements and for its bytes, if it saves anything: words
-        may hold several weights."""
+    def forms(self) -> tuple[_Form, ...]:
+        """Those that save anything: words may hold several weights, so bytes have a code, too."""
         if not self.packable or self.bytes <= STACK_LIMIT_BYTES:
-            return None
-        order = ">" if self.big_endian else "<"
+            return ()
+        order = ">" if self.target.big_endian else "<"
         octets = self.elements.astype(self.elements.dtype.newbyteorder(order)).view(np.uint8)
-        both = [made for form in (self.elements, octets) if (made := coded(form))]
-        best = min(both, key=lambda made: made.bytes, default=None)
-        return best if best and best.bytes <= WORTH * self.bytes else None
+        made = (
+            _of_scales(self.elements, operation(self.target)),
+            _in_code(self.elements, self.operand.ctype, "prefix"),
+            _in_code(octets, "uint8_t", "octets"),
+        )
+        return tuple(form for form in made if form and form.bytes <= WORTH * self.bytes)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """An array in a form."""
+
+    array: _Stored
+    form: _Form
 
     @property
     def saved_bytes(self) -> int:
-        return self.bytes - self.code.bytes if self.code else 0
+        return self.array.bytes - self.form.bytes
 
     @property
     def instructions(self) -> float:
-        return self.code.instructions * len(self.steps) if self.code else 0
+        return self.form.instructions * len(self.array.steps)
+
+
+def _of_scales(elements: Array, float_operation: float) -> _Form | None:
+    found = scaled(elements)
+    if found is None:
+        return None
+    arrays = {"scales": ("float", found.scales), "numbers": ("int8_t", found.numbers)}
+    cost = found.instructions(float_operation)
+    return _Form(Packed("scaled", found.numbers.shape), arrays, cost)
+
+
+def _in_code(elements: Array, ctype: str, form: str) -> _Form | None:
+    code = coded(elements)
+    if code is None:
+        return None
+    arrays = {"values": (ctype, code.values), "codes": ("uint16_t", code.words)}
+    return _Form(Packed(form, (code.count,)), arrays, code.instructions)
 
 
 def constants_bytes(program: Program) -> int:
@@ -77,19 +119,14 @@ def in_flash(
     if need <= most:
         return program
     room = [a for a in arrays if arena_bytes is None or _beside(program, a) <= arena_bytes]
-    packable = [a for a in room if a.code]
-    chosen: list[_Stored] = []
-    for array in sorted(packable, key=lambda a: a.instructions / a.saved_bytes):
-        if need <= most:
-            break
-        chosen.append(array)
-        need -= array.saved_bytes
-    made = _repacked(program, _needed(chosen, most - need), pools, file)
+    chosen = _chosen(room, need - most)
+    made = _repacked(program, chosen, pools, file)
+    need = constants_bytes(made)
     within = arena_bytes is None or made.memory.size_bytes <= arena_bytes
     if need <= most and within:
         return made
     few = "array" if len(chosen) == 1 else "arrays"
-    text = f"{need} bytes of constants are the least found, {len(chosen)} {few} in a prefix code"
+    text = f"{need} bytes of constants are the least found, {len(chosen)} {few} in fewer bytes"
     if arena_bytes is not None:
         text += f" and {made.memory.size_bytes} bytes of workspace of {arena_bytes}"
     help = "`mlftool size` shows which layers have them; `mlftool quantize` makes floats integers"
@@ -104,54 +141,65 @@ def _beside(program: Program, array: _Stored) -> int:
     )
 
 
-def _needed(chosen: Sequence[_Stored], spare_bytes: int) -> list[_Stored]:
-    """Without those that need not save anything, the dearest first."""
+def _chosen(arrays: Sequence[_Stored], save_bytes: int) -> list[_Choice]:
+    """Arrays and forms that save so many bytes, or as many as can be: those with the fewest
+    instructions for each byte first, then without what need not save anything, the dearest
+    first."""
+    every = [_Choice(array, form) for array in arrays for form in array.forms]
+    chosen: dict[int, _Choice] = {}
+    for choice in sorted(every, key=lambda c: c.instructions / c.saved_bytes):
+        spare = sum(c.saved_bytes for c in chosen.values()) - save_bytes
+        if spare >= 0:
+            break
+        before = chosen.get(id(choice.array))
+        if before is None or choice.saved_bytes > before.saved_bytes:
+            chosen[id(choice.array)] = choice
+    spare = sum(c.saved_bytes for c in chosen.values()) - save_bytes
     kept = []
-    for array in sorted(chosen, key=lambda a: -a.instructions):
-        if array.saved_bytes <= spare_bytes:
-            spare_bytes -= array.saved_bytes
+    for choice in sorted(chosen.values(), key=lambda c: -c.instructions):
+        if choice.saved_bytes <= spare:
+            spare -= choice.saved_bytes
         else:
-            kept.append(array)
+            kept.append(choice)
     return kept
 
 
 def _repacked(
-    program: Program, chosen: Sequence[_Stored], pools: Sequence[Pool], file: str
+    program: Program, chosen: Sequence[_Choice], pools: Sequence[Pool], file: str
 ) -> Program:
     calls = list(program.calls)
-    for array in chosen:
-        for k in array.steps:
-            calls[k] = replace(calls[k], kernel=_unpacking(calls[k].kernel, array))
+    for choice in chosen:
+        for k in choice.array.steps:
+            calls[k] = replace(calls[k], kernel=_unpacking(calls[k].kernel, choice))
     graph, alias = program.graph, program.aliases
     memory = plan_memory(graph, calls, alias, program.workspace_io, pools, file)
     return replace(program, calls=tuple(calls), memory=memory)
 
 
-def _unpacking(kernel: Kernel, array: _Stored) -> Kernel:
-    """The kernel with the operands that hold `array` as scratch, which it fills first."""
-    assert array.code is not None
-    key, size = content_of(array.operand), array.code.count
+def _unpacking(kernel: Kernel, choice: _Choice) -> Kernel:
+    """The kernel with the operands that hold the array as scratch, which it fills first."""
+    key, form = content_of(choice.array.operand), choice.form
     packed = [o for o in kernel.operands if o.role == "const" and content_of(o) == key]
     operands: list[Operand] = []
     for o in kernel.operands:
-        operands += _unpacked(o, array.code) if o in packed else (o,)
+        operands += _unpacked(o, form) if o in packed else (o,)
     return replace(
         kernel,
         operands=tuple(operands),
-        cost=kernel.cost + array.code.instructions * len(packed),
-        includes=(*kernel.includes, HEADER),
-        packed={**kernel.packed, **{o.name: size for o in packed}},
+        cost=kernel.cost + form.instructions * len(packed),
+        includes=(*kernel.includes, *form.packed.includes),
+        packed={**kernel.packed, **{o.name: form.packed for o in packed}},
     )
 
 
-def _unpacked(operand: Operand, code: Coded) -> tuple[Operand, ...]:
-    name, note, elements = operand.name, operand.note, _elements(operand)
-    same = code.values.dtype == elements.dtype
-    ctype = operand.ctype if same else "uint8_t"
+def _unpacked(operand: Operand, form: _Form) -> tuple[Operand, ...]:
+    name, note, size = operand.name, operand.note, _elements(operand).nbytes
     return (
-        replace(operand, role="scratch", array=None, bytes=elements.nbytes, note=""),
-        Operand(f"{name}_values", ctype, "const", array=code.values, note=note),
-        Operand(f"{name}_codes", "uint16_t", "const", array=code.words, note=note),
+        replace(operand, role="scratch", array=None, bytes=size, note=""),
+        *(
+            Operand(f"{name}_{end}", of, "const", array=array, note=note)
+            for end, (of, array) in form.arrays.items()
+        ),
     )
 
 
@@ -165,7 +213,7 @@ def _arrays(program: Program) -> list[_Stored]:
             if call.parts or call.kernel.external:
                 fixed.add(content_of(operand))
     return [
-        _Stored(next(iter(read.values())), tuple(read), key not in fixed, program.target.big_endian)
+        _Stored(next(iter(read.values())), tuple(read), key not in fixed, program.target)
         for key, read in found.items()
     ]
 

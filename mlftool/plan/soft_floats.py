@@ -24,10 +24,17 @@ STEP = 4  # and for each operation of any other
 
 def with_soft_floats(kernel: Kernel, v: View, target: Target) -> Kernel:
     """The same with what its floats cost the target."""
+    each = operation(target)
+    return (
+        replace(kernel, cost=kernel.cost + each * sum(_operations(kernel, v))) if each else kernel
+    )
+
+
+def operation(target: Target) -> float:
+    """Instructions of an operation on floats beyond those of a processor that has it."""
     if "fpu" in target.features:
-        return kernel
-    each = CALL_OF_SMALL if SMALL & target.features else CALL
-    return replace(kernel, cost=kernel.cost + each * sum(_operations(kernel, v)))
+        return 0.0
+    return CALL_OF_SMALL if SMALL & target.features else CALL
 
 
 def _operations(kernel: Kernel, v: View) -> Iterator[float]:

@@ -1,7 +1,8 @@
-"""Constants in a prefix code: the same bits from less flash, and the fewest that a budget needs."""
+"""Constants in fewer bytes: the same bits from less flash, and the fewest that a budget needs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import onnx
 import pytest
 from batch import Job, build_jobs
 from builders import Net, random_feeds
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -23,6 +24,7 @@ from mlftool.mlf import Bundle
 from mlftool.plan.budget import cost, ends_bytes
 from mlftool.plan.flash import constants_bytes
 from mlftool.plan.prefix_code import LONGEST, MOST_VALUES, Coded, code_lengths, coded
+from mlftool.plan.scaled import scaled
 from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.host import build_runner
 from mlftool.runtime.interface import read_interface
@@ -60,7 +62,40 @@ def clustered(kind: type, values: int) -> onnx.ModelProto:
     return net.model(layer("MatMul", x, (10, 150)))
 
 
-MODELS = {"int8": clustered(np.int8, 13), "float": clustered(np.float32, 40)}
+def integers_and_scales() -> onnx.ModelProto:
+    """Layers of floats whose weights are integers in the model: for each output channel or block of
+    it a scale, and no two layers alike."""
+    rng = np.random.default_rng(0)
+    net = Net()
+
+    def weights(shape: tuple[int, ...], axis: int) -> str:
+        numbers = net.const(rng.integers(-127, 128, shape).astype(np.int8))
+        count = shape[axis]
+        zeros = np.zeros(count, np.int8)
+        return net.dq(numbers, rng.uniform(0.001, 0.01, count), zeros, axis)
+
+    x = net.input("x", np.float32, (1, 12, 6, 6))
+    x = net.node("Conv", x, weights((20, 12, 3, 3), 0), pads=[1] * 4)
+    x = net.node("Conv", x, weights((20, 1, 5, 5), 0), group=20, pads=[2] * 4)
+    x = net.node("Reshape", x, net.const(np.array([36, 1, 20])))
+    recurrent = [net.const(rng.integers(-99, 100, (1, 96, n)).astype(np.int8)) for n in (20, 24)]
+    recurrent = [net.dq(w, 0.003, np.int8(0)) for w in recurrent]
+    _, x, _ = net.parts("LSTM", 3, x, *recurrent, hidden_size=24)
+    x = net.node(
+        "MatMul", net.node("Reshape", x, net.const(np.array([1, 24]))), weights((24, 64), 1)
+    )
+    blocks = net.const(rng.integers(0, 256, (40, 2, 16)).astype(np.uint8))
+    scales = net.const(rng.uniform(0.001, 0.01, 80), np.float32)
+    attrs = {"K": 64, "N": 40, "bits": 4, "block_size": 32}
+    x = net.node("MatMulNBits", x, blocks, scales, domain="com.microsoft", **attrs)
+    return net.model(x)
+
+
+MODELS = {
+    "int8": clustered(np.int8, 13),
+    "float": clustered(np.float32, 40),
+    "scaled": integers_and_scales(),
+}
 FEEDS = {name: random_feeds(model, 2) for name, model in MODELS.items()}
 
 
@@ -76,17 +111,27 @@ def least(name: str, target: str, module_name: str = "m") -> Module:
     return module
 
 
-def results(made: Bundle, target: str, name: str) -> dict[str, bytes]:
-    """What a program gives for the model's feeds, on a board or here."""
+def results(made: Bundle, target: str, feeds: Sequence[dict[str, np.ndarray]]) -> dict[str, bytes]:
+    """What a program gives for inputs, on a board or here."""
     interface = read_interface(made, "m")
     if target == "host":
-        ran = run_on_host(build_runner(made, interface, optimise="-O1"), interface, FEEDS[name])
+        ran = run_on_host(build_runner(made, interface, optimise="-O1"), interface, feeds)
     else:
         # Cortex-M0's own board is too small.
         board = replace(BOARDS[BIG.get(target, target)], target=target)
         elf = link_firmware(made, interface, board, optimise="-O1")
-        ran = run_on_board(elf, board, interface, FEEDS[name], time_limit=60)
+        ran = run_on_board(elf, board, interface, feeds, time_limit=60)
     return {f"{k} {key}": v.tobytes() for k, o in enumerate(ran.outputs) for key, v in o.items()}
+
+
+def instructions(module: Module, target: str) -> int:
+    """Of a run on the simulated board."""
+    made = bundle([module])
+    interface = read_interface(made, "m")
+    board = replace(BOARDS[BIG.get(target, target)], target=target)
+    elf = link_firmware(made, interface, board, optimise="-O2")
+    ran = run_on_board(elf, board, interface, FEEDS["scaled"][:1], time_limit=60)
+    return int(ran.figures["instructions"])
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -97,7 +142,7 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def usual(name: str) -> dict[str, bytes]:
     """The results of the model with constants as they are."""
-    return results(compile_modules([ModuleSpec(MODELS[name], "m")]), "host", name)
+    return results(compile_modules([ModuleSpec(MODELS[name], "m")]), "host", FEEDS[name])
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -105,7 +150,31 @@ def test_the_bits_in_less_flash(name: str, target: str, usual: dict[str, bytes])
     plain = compile_module(ModuleSpec(MODELS[name], "m", target))
     module = least(name, target)
     assert constants_bytes(module.program) < 0.7 * constants_bytes(plain.program)
-    assert results(bundle([module]), target, name) == usual
+    assert results(bundle([module]), target, FEEDS[name]) == usual
+
+
+@pytest.mark.parametrize("target", ["host", "cortex-m3", "cortex-m4", "rv32imc"])
+def test_floats_of_any_values_are_unpacked_byte_by_byte(target: str) -> None:
+    """Bytes of floats have a code where floats have none; the layer still reads floats."""
+    rng = np.random.default_rng(1)
+    net = Net()
+    x = net.input("x", np.float32, (1, 12, 5, 5))
+    for shape in ((24, 12, 3, 3), (24, 24, 1, 1)):
+        x = net.node("Conv", x, net.const(rng.normal(size=shape) / 16, np.float32))
+    x = net.node("Reshape", x, net.const(np.array([1, -1])))
+    x = net.node("MatMul", x, net.const(rng.normal(size=(216, 16)), np.float32))
+    model = net.model(x)
+    feeds = random_feeds(model, 1)
+
+    def outputs(module: Module, target: str) -> bytes:
+        return b"".join(results(bundle([module]), target, feeds).values())
+
+    plain = compile_module(ModuleSpec(model, "m", target))
+    budget = str(int(0.95 * constants_bytes(plain.program)))
+    module = compile_module(ModuleSpec(model, "m", target, weights_budget=budget))
+    forms = {how.form for call in module.program.calls for how in call.kernel.packed.values()}
+    assert forms == {"octets"}
+    assert outputs(module, target) == outputs(compile_module(ModuleSpec(model, "m")), "host")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +193,7 @@ def test_every_form_of_a_module(
     most = int(0.8 * constants_bytes(compile_module(whole).program))
     module = compile_module(replace(whole, weights_budget=str(most)))
     assert constants_bytes(module.program) <= most
-    assert results(bundle([module]), "host", name) == usual
+    assert results(bundle([module]), "host", FEEDS[name]) == usual
 
 
 def test_under_sanitizers(tmp_path: Path) -> None:
@@ -132,7 +201,7 @@ def test_under_sanitizers(tmp_path: Path) -> None:
         Job(MODELS[n], FEEDS[n], "cortex-m4", n, module=least(n, "cortex-m4", n)) for n in MODELS
     ]
     build_jobs(jobs, tmp_path)
-    assert [job.failure for job in jobs] == ["", ""]
+    assert [job.failure for job in jobs] == [""] * len(MODELS)
 
 
 def test_less_flash_costs_more(name: str) -> None:
@@ -219,3 +288,63 @@ def test_what_has_no_code() -> None:
     code = coded(nans)
     assert code is not None
     assert decoded(code).tobytes() == nans.tobytes()
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from([(6, 9, 1), (1, 40, 3), (4, 8, 8), (2, 3, 16), (1, 64, 1), (3, 32, 2)]),
+    st.integers(0, 1 << 32),
+    st.integers(1, 128),
+)
+def test_integers_and_scales_are_found(
+    shape: tuple[int, int, int], seed: int, largest: int
+) -> None:
+    """The products are the array's elements, whatever its scales, and none takes more of them."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(-largest, min(largest, 127) + 1, shape).astype(np.float32)
+    scales = np.exp(rng.uniform(-20, 3, (shape[0], 1, shape[2]))).astype(np.float32)
+    weights = numbers * scales
+    found = scaled(weights)
+    if shape[1] < 8:  # a scale for three elements
+        assert found is None or found.scales.size < shape[0] * shape[2]
+        return
+    assert found is not None
+    assert found.scales.size <= shape[0] * shape[2]
+    made = found.numbers.astype(np.float32) * found.scales[:, None]
+    assert made.reshape(-1).tobytes() == weights.tobytes()
+
+
+def test_blocks_of_an_axis_have_scales_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-7, 8, (5, 4, 32)) * rng.uniform(0.1, 1, (5, 4, 1)).astype(np.float32)
+    found = scaled(weights.reshape(5, 128).astype(np.float32))
+    assert found is not None
+    assert found.scales.size == 20
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        np.random.default_rng(0).normal(size=(8, 64)).astype(np.float32),
+        np.array([[1, 2, 3, 0, 5, 6, 7, np.nan]], np.float32),
+        np.array([[1, 2, 3, -0.0, 5, 6, 7, 8]], np.float32),
+        np.array([[1, 2, 3, 4, 5, 6, 7, 129]], np.float32),
+        np.arange(64, dtype=np.float64).reshape(8, 8),
+    ],
+    ids=["any", "NaN", "negative zero", "no byte", "double"],
+)
+def test_what_has_no_scale(weights: np.ndarray) -> None:
+    assert scaled(weights) is None
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0"])
+def test_each_value_takes_what_is_estimated(target: str) -> None:
+    """Within a third, for integers and scales."""
+    plain = compile_module(ModuleSpec(MODELS["scaled"], "m", target))
+    most = int(0.5 * constants_bytes(plain.program))
+    packed = compile_module(ModuleSpec(MODELS["scaled"], "m", target, weights_budget=str(most)))
+    forms = {how.form for call in packed.program.calls for how in call.kernel.packed.values()}
+    assert "scaled" in forms
+    counted = [instructions(module, target) for module in (plain, packed)]
+    expected = cost(packed.program) - cost(plain.program)
+    assert 0.67 < (counted[1] - counted[0]) / expected < 1.5

@@ -36,7 +36,7 @@ def _packed(v: View, panels: Panels, plain: int, operand: Operand) -> Operand:
     if operand.name not in ("x1", "x2"):
         return operand
     parts = [
-        pack_rows(part, panels.columns).reshape(-1)
+        pack_rows(part, panels.columns)
         for one in v.known(int(operand.name[1]))
         for part in (one[:plain], one[plain:])
         if len(part)
