@@ -52,9 +52,11 @@ from mlftool.ops.microsoft import KINDS
 from mlftool.ops.microsoft_quantised import quantised_gemm
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
 from mlftool.ops.scalar import Store, around
+from mlftool.ops.scales import of_rows
 
 # Instructions per product where two weights are taken from each byte, as counted on a Cortex-M4.
 _UNPACKED = 5.4
+_SCALED = 3.5  # and more for each weight that is a byte times a scale
 
 
 class Form(Protocol):
@@ -81,9 +83,11 @@ def blocked(
     requantised: Requantised | None = None,
     nibbles: bool = False,
     byte_columns: int = 2,
+    scaled: bool = False,
 ) -> Kernel | None:
     """`rows` pixels x `columns` output channels at a time; ungrouped, at most two spatial axes.
-    `nibbles`: only with weights of four bits, packed."""
+    `nibbles`: only with weights of four bits, packed. `scaled`: only with floats that are bytes
+    times a scale for each channel, stored as these."""
     c = contraction(v)
     if c.group != 1 or len(c.inputs) > 2:
         return None
@@ -93,6 +97,9 @@ def blocked(
     if q and not fits_int32(c, q):
         return None
     if nibbles and not (q and are_nibbles(c, q)):
+        return None
+    scales = of_rows(c.weights) if scaled and not q else None
+    if scaled and scales is None:
         return None
     columns = byte_columns if q else float_columns
     form = requantised(c, q, columns) if q and requantised else None
@@ -105,6 +112,9 @@ def blocked(
         weights = nibble_rows(c) if nibbles else pad_rows(c.weights.reshape(c.oc, -1), columns)
         extra = form.operands if form else (scale_operand(q, columns),)
         extra += _zero_points(q, columns)
+    elif scales:
+        bias, weights = pad_rows(c.bias, columns), pack_rows(scales[1], columns)
+        extra = (Operand("scales", "float", "const", array=pad_rows(scales[0], columns)),)
     else:
         bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
     w = Operand("w", of(weights).c, "const", array=weights)
@@ -115,17 +125,20 @@ def blocked(
         operands.append(Operand("patch", ctype, "scratch", bytes=size))
     products = c.tiled(rows, columns)
     return Kernel(
-        "portable.nibbles" if nibbles else "portable.blocked",
+        "portable.nibbles" if nibbles else "portable.scaled" if scaled else "portable.blocked",
         "contract_s8.c.j2" if q else "contract_f32.c.j2",
         {
             **geometry(c),
-            **{"rows": rows, "columns": columns, "stores": entries, "nibbles": nibbles},
+            **{"rows": rows, "columns": columns, "stores": entries},
+            **{"nibbles": nibbles, "scaled": scaled},
             **numbers({"blocks": blocks(c), "block": min(BLOCK, c.depth)}),
             "fill": q.x_zero_point if q else "0.0f",
             "minus": partial(weight_zero_point, q),
         },
         tuple(operands),
-        cost=products * (_UNPACKED if nibbles else 2.6 if q else 3.0) + c.pixels * c.oc * 12.0,
+        cost=products * (_UNPACKED if nibbles else 2.6 if q else 3.0)
+        + (products / rows * _SCALED if scaled else 0.0)
+        + c.pixels * c.oc * 12.0,
         macs=c.macs,
         includes=("mlf/kernel.h", *(form.includes if form else ()), *first.includes),
         inplace=first.inplace,

@@ -14,11 +14,11 @@ from mlftool.errors import MlfError, Problem
 from mlftool.ir.dtype import stored
 from mlftool.ir.graph import Array
 from mlftool.ops.base import STACK_LIMIT_BYTES, Kernel, Operand, Packed
+from mlftool.ops.scales import scaled
 from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import plan_memory
 from mlftool.plan.prefix_code import coded
 from mlftool.plan.program import Call, Program, content_of
-from mlftool.plan.scaled import scaled
 from mlftool.plan.soft_floats import operation
 from mlftool.targets import Target
 from mlftool.targets.pools import Pool

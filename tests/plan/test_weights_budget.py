@@ -21,10 +21,10 @@ from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
 from mlftool.describe import bundle
 from mlftool.errors import MlfError
 from mlftool.mlf import Bundle
+from mlftool.ops.scales import scaled
 from mlftool.plan.budget import cost, ends_bytes
 from mlftool.plan.flash import constants_bytes
 from mlftool.plan.prefix_code import LONGEST, MOST_VALUES, Coded, code_lengths, coded
-from mlftool.plan.scaled import scaled
 from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.host import build_runner
 from mlftool.runtime.interface import read_interface

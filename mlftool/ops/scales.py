@@ -55,6 +55,16 @@ def scaled(array: Array) -> Scaled | None:
     return None
 
 
+def of_rows(weights: Array) -> tuple[Array, Array] | None:
+    """float32 [row], and int8 of the same shape as `weights` [row, ..]: one scale for each row at
+    most, or None."""
+    found = scaled(weights.reshape(weights.shape[0], -1))
+    if found is None or found.scales.shape[1] > 1 or weights.shape[0] % found.scales.shape[0]:
+        return None
+    each = weights.shape[0] // found.scales.shape[0]
+    return np.repeat(found.scales, each), found.numbers.reshape(weights.shape)
+
+
 def _groupings(shape: Sequence[int]) -> list[tuple[int, int, int]]:
     """Blocks, elements of a run and lanes that a shape may mean, the fewest scales first."""
     found = set()
