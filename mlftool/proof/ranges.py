@@ -14,6 +14,8 @@ from mlftool.proof.units import Source
 
 UNREAD = "index ranges inside kernels: their C is not read"
 MOST_KNOWN = 256  # numbers of an array whose values may say how far a loop goes
+MOST_JUDGED = 2000  # answers that are kept
+_JUDGED: dict[tuple[str, tuple[Memory, ...], bytes], str] = {}
 _ARRAY = re.compile(r"\bstatic const (\w+) (\w+)\[(\d+)\] = \{([^}]*)\}")
 
 
@@ -27,15 +29,12 @@ def shown(
     texts = {n: d.decode("utf-8", "replace") for n, d in files.items() if n.endswith((".c", ".h"))}
     sources = [text for name, text in texts.items() if name.endswith(".c")]
     try:
-        read = [tuple(units.sources(name, texts)) for name in texts if name.endswith(".c")]
+        read = _read(tuple(texts.items()))
     except (ValueError, RecursionError):
         return 0, (UNREAD,)
     count, why = 0, dict[str, str]()
-    known: dict[tuple[str, tuple[Memory, ...]], str] = {}  # layers share kernels
     for symbol, memories in _calls(layouts[0], entry, sources):
-        if (symbol, memories) not in known:
-            known[symbol, memories] = _reason(symbol, memories, read)
-        if reason := known[symbol, memories]:
+        if reason := _reason(symbol, memories, read):
             why[symbol] = f"that {symbol} stays inside its operands: {reason}"
         else:
             count += 1
@@ -44,12 +43,31 @@ def shown(
     return count, tuple(why.values())
 
 
+@lru_cache(maxsize=2)
+def _read(texts: tuple[tuple[str, str], ...]) -> Sequence[Sequence[Source]]:
+    """Each C file in all configurations. An archive is checked as often as it is looked at."""
+    files = dict(texts)
+    return [tuple(units.sources(name, files)) for name in files if name.endswith(".c")]
+
+
 def _reason(symbol: str, memories: tuple[Memory, ...], read: Sequence[Sequence[Source]]) -> str:
     """Why a kernel is not shown to stay inside these memories; "" if it is, in all
-    configurations."""
+    configurations. Layers and models share kernels, so answers are kept by what they depend on."""
     ways = next((ways for ways in read if symbol in ways[0].unit.functions), ())
     if not ways:
         return "its C is not here"
+    try:
+        key = symbol, memories, units.digest(ways, symbol)
+    except (ValueError, RecursionError):
+        return _judged(symbol, memories, ways)
+    if key not in _JUDGED:
+        if len(_JUDGED) >= MOST_JUDGED:
+            _JUDGED.clear()
+        _JUDGED[key] = _judged(symbol, memories, ways)
+    return _JUDGED[key]
+
+
+def _judged(symbol: str, memories: tuple[Memory, ...], ways: Sequence[Source]) -> str:
     seen = set()
     for source in ways:
         try:

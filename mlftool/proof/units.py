@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -75,6 +76,21 @@ class Source:
                 found[one] = tuple(words)
                 todo += [w for w in set(names(words)) if w in self.unit.functions]
         return tuple(found[n] for n in sorted(found))
+
+
+def digest(ways: Sequence[Source], name: str) -> bytes:
+    """SHA-256 of all that is read of a function in these configurations: its words, those of all
+    functions that it may call in any of them, and the types. Raises ValueError as find() does."""
+    found: dict[str, list[list[str] | None]] = {}
+    todo = [name]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found[one] = [way.words(one) for way in ways]
+            called = {w for words in found[one] for w in names(words or ())}
+            todo += [w for w in called if any(w in way.unit.functions for way in ways)]
+    types = [way.unit.typedefs for way in ways]
+    return hashlib.sha256(repr((sorted(found.items()), types)).encode()).digest()
 
 
 def _places(plain: Types, own: Types) -> frozenset[str]:

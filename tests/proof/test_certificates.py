@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import subprocess
@@ -41,6 +42,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 
 
+@functools.cache
 def archive(**options: Any) -> Bundle:
     return compile_modules([ModuleSpec(MODEL, "m", verify=True, **options)])
 

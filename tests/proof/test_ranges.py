@@ -16,7 +16,7 @@ from mlftool.cli import main
 from mlftool.mlf import Bundle, checksums, read_tar, write_tar
 from mlftool.proof.certificate import CLAIMS
 from mlftool.proof.indices import Memory, UnprovenError, prove
-from mlftool.proof.units import Source, sources
+from mlftool.proof.units import Source, digest, sources
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
 HELPERS = """
@@ -311,6 +311,59 @@ def test_forms(name: str) -> None:
     body, inside = BODIES[name]
     c = f"MLF_KERNEL void k(const float *x, const int8_t *q, float *y) {{\n  {body}\n}}\n"
     assert (reason(c, 48, 4, 48) == "") is inside
+
+
+KERNEL = """
+static inline int32_t mlf_one(int32_t a) {
+  return a + 1;
+}
+
+static inline int32_t mlf_two(int32_t a) {
+  return mlf_one(a);
+}
+
+static inline int32_t mlf_other(int32_t a) {
+  return a;
+}
+#ifdef __SSE2__
+#define MLF_AT_LAST mlf_two
+#else
+#define MLF_AT_LAST mlf_other
+#endif
+
+MLF_KERNEL void k(const float *x, float *y) {
+  y[MLF_AT_LAST(0)] = *x;
+}
+
+MLF_KERNEL void more(const float *x, float *y) {
+  y[0] = *x;
+}
+"""
+READ = {
+    "the kernel": ("(0)] = *x", "(0)] = x[1]"),
+    "what one configuration calls": ("return a;", "return a + 9;"),
+    "what another one calls": ("return mlf_one(a);", "return mlf_one(a) + 9;"),
+    "what that calls": ("return a + 1;", "return a + 9;"),
+    "a macro": ("define MLF_AT_LAST mlf_other", "define MLF_AT_LAST mlf_one"),
+    "a type": ("#ifdef", "typedef int8_t row;\n#ifdef"),
+}
+
+
+@pytest.mark.parametrize("what", READ)
+def test_an_answer_is_kept_for_all_that_was_read(what: str) -> None:
+    """Kernels that differ in anything that is read of them, in any configuration, are others."""
+    old, new = READ[what]
+    assert KERNEL.count(old) == 1
+    assert digest(configured(KERNEL), "k") == digest(configured(KERNEL + "int32_t z;\n"), "k")
+    assert digest(configured(KERNEL), "k") != digest(configured(KERNEL.replace(old, new)), "k")
+
+
+def test_another_kernel_changes_no_answer() -> None:
+    changed = KERNEL.replace("y[0] = *x", "y[0] = x[1]")
+    assert changed != KERNEL
+    one, other = configured(KERNEL), configured(changed)
+    assert digest(one, "k") == digest(other, "k")
+    assert digest(one, "more") != digest(other, "more")
 
 
 @pytest.mark.parametrize("executor", ["aot", "graph", "vm"])
