@@ -19,6 +19,8 @@ from families import FAMILIES
 from programs import Ran, run_programs
 from units import Output, Program
 
+from mlftool.compile import ModuleSpec, compile_module
+
 HEADER = """#ifndef TVMGEN_{upper}_H_
 #define TVMGEN_{upper}_H_
 #include <stdint.h>
@@ -70,6 +72,27 @@ def test_modules_of_one_file_keep_their_names(tmp_path: Path, sources: list[str]
 
     assert ran == [Ran(b"\3"), Ran(b"\5"), Ran(b"\7")]
     assert sources == ["a_and_more.c"]
+
+
+def test_pools_of_one_name_have_their_own_sizes(tmp_path: Path, sources: list[str]) -> None:
+    """As real modules have them; if one file did not do, each would be compiled again alone."""
+    jobs = []
+    for size in (12, 24):
+        net = Net()
+        inner = net.const(np.ones((3, size)), np.float32)
+        outer = net.const(np.ones((size, 2)), np.float32)
+        y = net.node("MatMul", net.node("MatMul", net.input("x", np.float32, (1, 3)), inner), outer)
+        model, name = net.model(y), f"m{size}"
+        spec = ModuleSpec(model, name, pools=("near=128@.near", "far=4MiB@.far"))
+        jobs.append(Job(model, random_feeds(model, 1), name=name, module=compile_module(spec)))
+
+    batch.build_jobs(jobs, tmp_path, optimised=lambda _: False)
+
+    assert [j.failure for j in jobs] == ["", ""]
+    pools = re.compile(r"static uint8_t (\w+_pool)\[(\d+)\]")
+    one, other = (dict(pools.findall(j.compiled.sources.lib0)) for j in jobs)
+    assert any(one[name] != other[name] for name in one.keys() & other.keys())
+    assert sources == ["m12_and_more.c"]
 
 
 def test_a_module_that_does_not_compile_fails_alone(tmp_path: Path, sources: list[str]) -> None:

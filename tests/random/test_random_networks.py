@@ -1,7 +1,7 @@
 """Random networks: right, the same bits in every way, and clean under sanitizers.
 
-As many networks as fit into a minute of processor time, of a seed that is a new one for each state
-of the compiler and printed; MLFTOOL_RANDOM_SEED sets it, MLFTOOL_RANDOM_SECONDS how long.
+As many networks as fit into 40 seconds of processor time, of a seed that is a new one for each
+state of the compiler and printed; MLFTOOL_RANDOM_SEED sets it, MLFTOOL_RANDOM_SECONDS how long.
 `python -m tests.random.run` runs more, and makes findings small.
 """
 
@@ -27,7 +27,7 @@ from seeds import seed_of_sources
 from shapes import shaped
 from shrink import shrunk
 
-SECONDS = float(os.environ.get("MLFTOOL_RANDOM_SECONDS", "55"))
+SECONDS = float(os.environ.get("MLFTOOL_RANDOM_SECONDS", "40"))
 SEED = seed_of_sources()
 MOST = 100_000
 # A refusal is no wrong number, but each costs a user a model: one network in so many.

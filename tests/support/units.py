@@ -84,13 +84,17 @@ def write_program(program: Program, work: Path) -> str:
     """The module's C as one file that includes both parts; returns its name."""
     name = program.name
     (work / INCLUDE / f"tvmgen_{name}.h").write_text(program.header)
-    # The entry point's file names its pools as the kernels' file names parameters.
-    (work / f"{name}_lib0.c").write_text(re.sub(r"\b(\w+_pool)\b", r"\1_", program.lib0))
+    (work / f"{name}_lib0.c").write_text(_entry(program))
     (work / f"{name}_lib1.c").write_text(program.lib1)
     for file, data in program.weights:
         (work / file).write_bytes(data)
     (work / f"{name}.c").write_text(f'#include "{name}_lib0.c"\n#include "{name}_lib1.c"\n')
     return f"{name}.c"
+
+
+def _entry(program: Program) -> str:
+    """The entry point's file, which names its pools as the kernels' file names parameters."""
+    return re.sub(r"\b(\w+_pool)\b", r"\1_", program.lib0)
 
 
 def undeclared(program: Program) -> set[str]:
@@ -120,7 +124,7 @@ def _helpers(header: str) -> tuple[frozenset[str], frozenset[str]]:
 def included(program: Program, source: str) -> str:
     """The module as a part of a file that has others: what names it uses for its own file are
     its own there, too."""
-    names = sorted({*OWN_NAME.findall(program.lib0), *OWN_NAME.findall(program.lib1)})
+    names = sorted({*OWN_NAME.findall(_entry(program)), *OWN_NAME.findall(program.lib1)})
     before = [f"#define {name} {program.name}_{name}\n" for name in names]
     after = [f"#undef {name}\n" for name in names]
     return "".join([*before, f'#include "{source}"\n', *after])
