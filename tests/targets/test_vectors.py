@@ -14,8 +14,8 @@ from batch import (
     build_jobs,
     compile_job,
     every,
+    program_of,
     write_headers,
-    write_sources,
 )
 from builders import random_feeds
 from kernel_cases import (
@@ -27,6 +27,7 @@ from kernel_cases import (
     vector_layers,
 )
 from programs import SANITIZED
+from units import included, undeclared, write_program
 
 from mlftool.targets import CFLAGS, TARGETS
 
@@ -120,14 +121,15 @@ def test_bits_of_the_portable_kernels(
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "g++"])
 def test_compiles_clean(target: str, jobs: dict[str, Job], compiler: str, tmp_path: Path) -> None:
+    """All models as one file: gcc reads AVX's intrinsics for as long as it does these models."""
     write_headers(tmp_path)
     cxx = ("-x", "c++", "-std=c++17", *WARNINGS)
     standard = cxx if compiler == "g++" else (*CFLAGS, *WARNINGS)
-    for name, job in jobs.items():
-        assert job.module
-        source = write_sources(job.module, tmp_path)
-        flags = (*standard, *TARGETS[target].cflags, "-fsyntax-only", f"-I{INCLUDE}")
-        done = subprocess.run(
-            [compiler, *flags, source], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == 0, f"{name}: {done.stderr[:2000]}"
+    modules = [program_of(job.compiled, ()) for job in jobs.values()]
+    assert not any(map(undeclared, modules))  # what one includes is no other's
+    text = "".join(included(module, write_program(module, tmp_path)) for module in modules)
+    (tmp_path / "all.c").write_text(text)
+    flags = (*standard, *TARGETS[target].cflags, "-fsyntax-only", f"-I{INCLUDE}")
+    command = [compiler, *flags, "all.c"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:2000]
