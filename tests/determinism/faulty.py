@@ -1,7 +1,9 @@
 """`faulty.py SHIM FOLDER MODEL VECTORS COMMAND ERRNO,... STEP`: a command with one call failing.
 
-The N-th writing call fails with ERRNO (faults.c), for N = 1, 1 + STEP ... until the command needs
-no N-th one; after each the command runs once more, undisturbed. Prints a JSON object for each N.
+The N-th writing call fails with ERRNO (faults.c), for each STEP-th N until the command needs no
+N-th one; after each the command runs once more, undisturbed. The first N is 1 for the first ERRNO,
+2 for the second, at most STEP: as many errors as steps, and no call is left out. Prints a JSON
+object for each N.
 """
 
 from __future__ import annotations
@@ -74,11 +76,11 @@ def one(arguments: list[str], out: Path, n: int, number: int) -> tuple[int, str,
     return in_child(work)
 
 
-def everything(out: Path, arguments: list[str], number: int, step: int) -> None:
+def everything(out: Path, arguments: list[str], number: int, first: int, step: int) -> None:
     shutil.rmtree(out)  # with the cache of what this process has compiled, which children know
     out.mkdir()
     assert one(arguments, out, 0, 0)[0] == 0
-    whole, n, fired = tree(out), 1, True
+    whole, n, fired = tree(out), first, True
     while fired:
         shutil.rmtree(out)
         out.mkdir()
@@ -101,5 +103,6 @@ if __name__ == "__main__":
     folder.mkdir()
     os.environ["MLFTOOL_CACHE"] = str(folder / "cache")
     arguments = commands(folder, Path(network), Path(samples))[chosen]
-    for error in errors.split(","):
-        everything(folder, arguments, int(error), int(stride))
+    step = int(stride)
+    for k, error in enumerate(errors.split(",")):
+        everything(folder, arguments, int(error), 1 + k % step, step)
