@@ -24,6 +24,7 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(("rotary_interleaved", "sliding_window_cache", "smooth_softmax"), "INT"),
     **dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB", "unidirectional"), "INT"),
     **dict.fromkeys(("alpha", "epsilon", "mask_filter_value", "scale", "softcap"), "FLOAT"),
+    **dict.fromkeys(("align_corners", "dim", "size", "step"), "INT"),
     **dict.fromkeys(("activation", "metric", "pad_value", "tokenexp"), "STRING"),
     **dict.fromkeys(("axes", "qkv_hidden_sizes"), "INTS"),
     "activation_params": "FLOATS",
@@ -50,6 +51,60 @@ def microsoft(boxes: bool = False, **signatures: str) -> Callable[[Expansion], E
 @microsoft(GatherND="xx", Trilu="x? upper", Range="xx?", Pad="xx? mode", boxes=True)
 def _same_name(s: Steps) -> None:
     s(s.node.op_type, *s.node.input, out=0, **s.known_to(s.node.op_type))
+
+
+# The standard's words for what was onnxruntime's GridSample before.
+MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+
+
+@microsoft(GridSample="xx align_corners mode padding_mode", boxes=True)
+def _sampled(s: Steps) -> None:
+    mode = s.attrs.get("mode", "bilinear")
+    if mode not in MODES:
+        raise Refuse("MLF0303", f"mode '{mode}'; expected one of {', '.join(MODES)}")
+    attrs = {**s.known_to("GridSample"), "mode": MODES[mode]}
+    s("GridSample", s.x(0), s.x(1), out=0, **attrs)
+
+
+@microsoft(UnfoldTensor="x dim size step")
+def _unfolded(s: Steps) -> None:
+    """Windows of `size` elements along `dim`, `step` apart; each window is the last axis."""
+    shape = s.shape(0, 1, -1)
+    dim, size, step = s.attrs.get("dim", -1), s.attrs["size"], s.attrs.get("step", 1)
+    if not -len(shape) <= dim < len(shape):
+        raise Refuse("MLF0303", f"dim {dim}; expected one of the {len(shape)} axes")
+    axis = dim % len(shape)
+    if not 0 < size <= shape[axis] or step < 1:
+        text = f"windows of {size} elements, {step} apart; the axis has {shape[axis]}"
+        raise Refuse("MLF0303", text)
+    starts = np.arange(0, shape[axis] - size + 1, step)
+    windows = s.const(starts[:, None] + np.arange(size), np.int64)
+    value = s("Gather", s.x(0), windows, axis=axis)
+    perm = [k for k in range(len(shape) + 1) if k != axis + 1]
+    s("Transpose", value, out=0, perm=[*perm, axis + 1])
+
+
+@microsoft(Unique="x>3")
+def _unique(s: Steps) -> None:
+    """Values, which of them each element is, and counts: the standard's has another output between
+    them, and its attribute says that the first one that appears stays the first."""
+    outputs = [*s.node.output, "", ""]
+    several = [outputs[0], "", outputs[1], outputs[2]]
+    s.made.append(onnx.helper.make_node("Unique", [s.x(0)], several, s.node.name, sorted=0))
+
+
+@microsoft(
+    ConvTransposeWithDynamicPads="xx?? auto_pad dilations group kernel_shape output_padding strides"
+)
+def _padded_transpose(s: Steps) -> None:
+    """A ConvTranspose whose pads are an input; here they are constants."""
+    attrs = dict(s.known_to("ConvTranspose"))
+    if s.x(2):
+        pads = s.consts.get(s.x(2))
+        if pads is None:
+            raise UnsupportedError("ConvTransposeWithDynamicPads with pads known only at run time")
+        attrs["pads"] = [int(n) for n in np.ravel(pads)]
+    s("ConvTranspose", s.x(0), s.x(1), *filter(None, (s.x(3),)), out=0, **attrs)
 
 
 @microsoft(Tokenizer="x mark mincharnum pad_value separators tokenexp")
@@ -177,6 +232,33 @@ def _embed_layer(s: Steps) -> None:
         total = s("Add", total, s("Gather", table, rows, axis=0), out=out)
     attrs = {"axis": -1, "epsilon": s.attrs.get("epsilon", 1e-12)}
     s("LayerNormalization", total, s.x(5), s.x(6), out=0, **attrs)
+    _ends(s, batch)
+
+
+@microsoft(QEmbedLayerNormalization="x?xx?xx?xx?xxxx?xx>2 epsilon")
+def _quantised_embed_layer(s: Steps) -> None:
+    """Embeddings whose tables and factors are quantised, each with one scale and zero point, which
+    come after the mask in the tables' order: rows are dequantised once they are selected."""
+    batch, time = s.shape(0, 2)
+    places = s.const(np.arange(time)[None], np.int64)
+
+    def real(i: int, value: str) -> str:
+        """Of input 2 (words) to 6 (what is added last)."""
+        s.one(i + 6)
+        s.one(i + 11)
+        return s("DequantizeLinear", value, s.x(i + 6), s.x(i + 11))
+
+    tables = [(2, s.x(0)), (3, places)] + ([(4, s.x(1))] if s.x(4) else [])
+    first, *others = [real(i, s("Gather", s.x(i), rows, axis=0)) for i, rows in tables]
+    for value in others:
+        first = s("Add", first, value)
+    attrs = {"axis": -1, "epsilon": s.attrs.get("epsilon", 1e-12)}
+    s("LayerNormalization", first, real(5, s.x(5)), real(6, s.x(6)), out=0, **attrs)
+    _ends(s, batch)
+
+
+def _ends(s: Steps, batch: int) -> None:
+    """The second output: how many ones each row of the mask, input 7, has; zeros without one."""
     if s.wants(1) and s.x(7):
         ones = s("Cast", s("Equal", s.x(7), s.const(1, np.int32)), to=onnx.TensorProto.INT32)
         s("ReduceSum", ones, s.const([1], np.int64), out=1, keepdims=0)

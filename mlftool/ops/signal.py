@@ -17,7 +17,7 @@ from mlftool.ir.graph import Array, View
 from mlftool.onnx_rules.boxes import OF_MATRICES
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
-from mlftool.ops.base import Kernel, Operand, UnsupportedError, of_form, op
+from mlftool.ops.base import Facts, Kernel, Operand, Shape, UnsupportedError, of_form, op, shown
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import plain_kernel
 from mlftool.ops.scalar import literal, read_by, settle
@@ -33,10 +33,15 @@ def _float_only(v: View, rank: int = 0) -> None:
 
 
 def transform(
-    v: View, length: int | str, most: int, params: Mapping[str, Any], reads: dict[str, int]
+    v: View,
+    shape: Shape,
+    length: int | str,
+    most: int,
+    params: Mapping[str, Any],
+    reads: dict[str, int],
 ) -> Kernel:
     """y[o, k, i] = sum over t of x[o, t, i] * e^(-+2 pi i k t / length). A length known only at run
-    time, at most `most`, gets its table then."""
+    time, at most `most`, gets its table then. `shape` is x's, with parts as the last axis."""
     row = v.y.dtype
     m = Maths(row, row)
     if isinstance(length, int):
@@ -44,7 +49,6 @@ def transform(
     else:
         turn = Operand("turn", row.c, "scratch", bytes=2 * most * row.bytes)
     inverse = bool(v.attr("inverse", 0))
-    shape = v.x(0).shape
     return Kernel(
         "portable.dft",
         "dft.c.j2",
@@ -93,7 +97,21 @@ def _along_first(scope: Scope, d: Draft) -> None:
     d.attrs.setdefault("axis", 1)
 
 
-@op("DFT", forms=of_form("*", "*", "*"), older=((20, _along_first),))
+def _of_parts(f: Facts) -> str:
+    """The last axis of a transform's input holds real parts, or real and imaginary ones."""
+    if len(f.x) >= 2 and f.x[-1] in (1, 2):
+        return ""
+    return f"an input of shape {shown(f.x)}; expected 1 (real) or 2 (complex) along the last axis"
+
+
+def _of_a_signal(f: Facts) -> str:
+    """onnx's inference and onnxruntime also take real signals without an axis of parts."""
+    if len(f.x) == 2 or (len(f.x) == 3 and f.x[-1] in (1, 2)):
+        return ""
+    return f"a signal of shape {shown(f.x)}; expected [batch, length], or 1 or 2 parts of each"
+
+
+@op("DFT", forms=of_form("*", "*", "*"), older=((20, _along_first),), checks=(_of_parts,))
 def dft(v: View) -> Kernel:
     """Along one axis of [..., n, ..., 1 or 2], real or complex."""
     _float_only(v)
@@ -122,10 +140,10 @@ def dft(v: View) -> Kernel:
             reads["count"] = 1
     rank = len(shape) - 1
     at = f"mlf_index(*axis, {rank})" if axis is None else str(axis % len(shape))
-    return transform(v, length, most, {"along": at, "framed": False, "step": 0}, reads)
+    return transform(v, shape, length, most, {"along": at, "framed": False, "step": 0}, reads)
 
 
-@op("STFT")
+@op("STFT", checks=(_of_a_signal,))
 def stft(v: View) -> Kernel:
     """Transforms of frames of a signal, `frame_step` apart, each times a window."""
     _float_only(v, 4)
@@ -146,7 +164,10 @@ def stft(v: View) -> Kernel:
     apart = "mlf_clamp_index(*frame_step, 1, INT32_MAX)" if step is None else str(int(step.item()))
     if isinstance(length, int):
         most = length
-    return transform(v, length, most, {"along": "1", "framed": True, "step": apart}, reads)
+    signal = v.x(0).shape
+    shape = signal if len(signal) == 3 else (*signal, 1)
+    params = {"along": "1", "framed": True, "step": apart}
+    return transform(v, shape, length, most, params, reads)
 
 
 WINDOWS = {

@@ -100,6 +100,11 @@ MISFITS = {
         ai.onnx.ml.LinearClassifier <coefficients=[1.0], classlabels_ints=[0]> ("") }""",
     "ml attributes": """g (float[2,3] x) => (int64[2] y, float[2,2] z) { y, z =
         ai.onnx.ml.LinearClassifier <coefficients=[1.0, 2.0], classlabels_ints=[0, 1]> (x) }""",
+    "parts of a wave": """g (float[2,8,3] x) => (float[2,8,2] y) { y = DFT (x) }""",
+    "parts of a signal": """g (float[2,8,3] x, int64 s, float[4] w) => (float[2,3,3,2] y)
+        { y = STFT (x, s, w) }""",
+    "axes of a signal": """g (float[16] x, int64 s, float[4] w) => (float[2,3,3,2] y)
+        { y = STFT (x, s, w) }""",
     "split scalar": """g (float x) => (int64 n)
         { s = SplitToSequence (x) n = SequenceLength (s) }""",
 }

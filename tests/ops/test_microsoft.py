@@ -110,6 +110,41 @@ def embedded(segments: bool, places: bool, mask: bool, outputs: int) -> Case:
     return Case(f"embedded_{said}_{outputs}", net.model(*made))
 
 
+def quantised_embedding(segments: bool, mask: bool) -> Case:
+    """Tables, factors and addends of bytes, each with a scale and a zero point after the mask."""
+    rng = np.random.default_rng(4)
+    net = Bench()
+
+    def below(name: str, count: int) -> str:
+        return net.node("Mod", net.input(name, np.int32, (2, 5)), net.const(count, np.int32))
+
+    tables = [net.const(rng.integers(0, 255, (n, 8)), np.uint8) for n in (11, 9, 3)]
+    rows = [net.const(rng.integers(0, 255, 8), np.uint8) for _ in "gb"]
+    by = [net.const(0.01 * (k + 1), np.float32) for k in range(5)]
+    by += [net.const(110 + 5 * k, np.uint8) for k in range(5)]
+    if not segments:
+        tables[2] = by[2] = by[7] = ""
+    names = [below("words", 11), below("segments", 3) if segments else "", *tables, *rows]
+    names += [below("mask", 3) if mask else "", *by]
+    made = net.parts("QEmbedLayerNormalization", 2, *names, domain=MS, epsilon=1e-5)
+    return Case(f"quantised_embedding_{segments}_{mask}", net.model(*made))
+
+
+def unique() -> Case:
+    net = Bench()
+    x = net.node("Mod", net.input("x", np.int32, (12,)), net.const(4, np.int32))
+    values = net.node("Cast", x, to=1)
+    return Case("unique", net.model(*net.parts("Unique", 3, values, domain=MS)))
+
+
+def padded_transpose() -> Case:
+    net = Bench()
+    x, w = net.input("x", np.float32, (1, 2, 4, 4)), net.input("w", np.float32, (2, 3, 3, 3))
+    pads = net.const([1, 0, 1, 2], np.int64)
+    made = net.ms("ConvTransposeWithDynamicPads", x, w, pads, strides=[2, 1])
+    return Case("padded_transpose", net.model(made))
+
+
 def cases() -> Iterator[Case]:
     for dtype in BYTES:
         for op in ("QLinearAdd", "QLinearMul"):
@@ -146,6 +181,16 @@ def cases() -> Iterator[Case]:
     yield embedded(False, False, False, 2)
     yield fused("FusedConv", (1, 2, 4, 4), (3, 2, 2, 2), (3,), activation="Relu")
     yield fused("FusedGemm", (2, 3), (3, 4), (4,), activation="LeakyRelu", activation_alpha=0.3)
+    for mode, padding in (("bilinear", "zeros"), ("nearest", "border"), ("bicubic", "reflection")):
+        attrs: dict[str, Any] = {"mode": mode, "padding_mode": padding}
+        yield fused("GridSample", (1, 2, 5, 6), (1, 4, 3, 2), align_corners=1, **attrs)
+        yield fused("GridSample", (1, 2, 5, 6), (1, 4, 3, 2), **attrs)
+    yield fused("UnfoldTensor", (2, 20, 3), dim=1, size=8, step=3)
+    yield fused("UnfoldTensor", (2, 20), size=5)
+    yield quantised_embedding(True, True)
+    yield quantised_embedding(True, False)
+    yield unique()
+    yield padded_transpose()
     clip = {"activation": "Clip", "activation_params": [0.0, 0.5]}
     yield fused("FusedConv", (1, 2, 4, 4), (3, 2, 2, 2), dtype=np.float16, **clip)
 

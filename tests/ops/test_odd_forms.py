@@ -151,12 +151,19 @@ def _no_products(net: Net) -> tuple[str, ...]:
     return (net.node("Add", y, net.const(np.ones(17), F32)),)
 
 
+def _signal(net: Net) -> tuple[str, ...]:
+    """Real, without an axis of parts: onnx's inference and onnxruntime take it so."""
+    step, window = net.const(6, I64), net.node("HannWindow", net.const(8, I64))
+    return (net.node("STFT", net.input("x", F32, (2, 40)), step, window, net.const(8, I64)),)
+
+
 RIGHT: dict[str, tuple[Callable[[Net], tuple[str, ...]], Any]] = {
     "quantised_zeros": (_quantised(np.zeros((2, 3))), np.zeros((2, 3), F32)),
     "quantised_nan": (_quantised(None), np.zeros(3, F32)),
     "one_hot": (_one_hot, np.ones((3, 3, 2), F32)),
     "leaky_nan": (_leaky, np.zeros(4, F32)),
     "recurrent_pair": (_recurrent, np.ones((4, 1, 3), F32)),
+    "signal": (_signal, np.sin(np.arange(80, dtype=F32)).reshape(2, 40)),
     "no_products": (_no_products, np.zeros((3, 0), F32)),
 }
 
