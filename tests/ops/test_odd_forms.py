@@ -98,6 +98,13 @@ def refused() -> dict[str, tuple[str, onnx.ModelProto]]:
     places = net.node("NonZero", net.input("x", F32, (2, 3)))
     y = net.node("Compress", places, net.const(True, np.bool_), axis=1)
     made["compress_by_a_scalar"] = ("by a scalar", net.model(y))
+    parts = "expected 1 (real) or 2 (complex)"
+    for shape in ((2, 8), (2, 8, 3)):
+        net = Net()
+        made[f"dft_{shape}"] = (parts, net.model(net.node("DFT", net.input("x", F32, shape))))
+    net = Net()
+    x, window = net.input("x", F32, (1, 16, 3)), net.const(np.ones(8), F32)
+    made["stft_of_three"] = ("or 1 or 2 parts of each", net.model(net.node("STFT", x, net.const(2, I64), window)))
     return made
 
 
