@@ -10,6 +10,7 @@ from mlftool.onnx_rules.scope import Refuse
 from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.base import UnsupportedError
 from mlftool.ops.microsoft import WINDOW, microsoft, turned
+from mlftool.ops.softmax_integers import FLOATS
 
 
 @microsoft(QLinearSigmoid="xx?x?", QLinearLeakyRelu="xx?x? alpha", boxes=True)
@@ -21,7 +22,7 @@ def _quantised_unary(s: Steps) -> None:
 @microsoft(QLinearSoftmax="xx?xx axis opset")
 def _quantised_softmax(s: Steps) -> None:
     """Before opset 13 all axes from `axis` on are one. onnxruntime multiplies by the whole part of
-    the scale's reciprocal."""
+    the scale's reciprocal, in float32."""
     if s.type(0).dtype.name == "int8" and np.isinf(s.consts.get(s.x(1), 1)).any():
         raise UnsupportedError(
             "its scale is infinite, for which onnxruntime's table has no meaning"
@@ -29,10 +30,10 @@ def _quantised_softmax(s: Steps) -> None:
     shape, axis = s.shape(0, 1, -1), s.attrs.get("axis", -1)
     value = s.dq(0)
     if s.attrs.get("opset", 13) < 13 and axis % len(shape) != len(shape) - 1:
-        value = s("Softmax", s("Flatten", value, axis=axis), axis=-1)
+        value = s("Softmax", s("Flatten", value, axis=axis), axis=-1, **{FLOATS: 1})
         value = s("Reshape", value, s.const(shape, np.int64))
     else:
-        value = s("Softmax", value, axis=axis)
+        value = s("Softmax", value, axis=axis, **{FLOATS: 1})
     s.q(value, 3, s("Reciprocal", s("Floor", s("Reciprocal", s.x(3)))))
 
 

@@ -4,6 +4,9 @@ elements (mlf/softmax.h). Where there are many elements, the products are a tabl
 
 An exponential is off by less than 2^-30. In a line of n elements a share, which is one at most, is
 off by less than (n + 4) * 2^-30 before it is rounded to steps of the output.
+
+onnxruntime's QLinearSoftmax takes float32 exponentials from a table, and its errors decide where a
+share is a tie, such as that of two equal elements. A node with FLOATS does the same.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import math
 
 import numpy as np
 
+from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, TensorType, View
 from mlftool.ops.base import Attributes, Kernel, Known, Operand, Trait, op
-from mlftool.ops.scalar import around
+from mlftool.ops.scalar import around, literal
 
 NAME = "mlf.QLinearSoftmax"
+FLOATS = "mlf.floats"
 ONE = 2.0**31  # in the table
 STEPS = 2**20  # that one may consist of, at most
 FINE = 16  # distances that share an entry of the coarse table
@@ -57,6 +62,17 @@ def _steps(y_scale: float) -> tuple[int, int]:
     return whole, 31 - exponent
 
 
+def _exponentials(x_scale: float, n: int) -> Array:
+    """float32 of what distances are worth, up to the first that is worth nothing. onnxruntime's
+    greatest is e^-5 of the largest float32, divided by n; times a power of two the rest stays the
+    same, and no product with a number of steps overflows, as its own do in lines of one element."""
+    room = float(np.log(np.finfo(np.float32).max / np.float32(n))) - 5
+    far = (np.arange(0, -256, -1.0) + max(0.0, room) / x_scale) * x_scale
+    table: Array = np.ldexp(np.exp(far).astype(np.float32), -24)
+    table[table < np.finfo(np.float32).tiny] = 0
+    return table[: np.count_nonzero(table) + 1]
+
+
 @op(NAME, Trait.SAME_RANK, Trait.AXIS, reads=(0,), stores=3)
 def softmax(v: View) -> Kernel:
     """Inputs are x, its scale and zero point, which has no effect, and those of the output."""
@@ -66,8 +82,23 @@ def softmax(v: View) -> Kernel:
     n, inner = (shape[axis] if shape else 1), math.prod(shape[axis + 1 :])
     if v.attr("mlf.flattened", 0):  # opset 12 and older: all axes from `axis` are one
         n, inner = n * inner, 1
-    m, shift = _steps(y_scale)
     low, high = v.y.dtype.range
+    place = {"outer": math.prod(shape[:axis]), "n": n, "inner": inner}
+    if v.attr(FLOATS, 0):
+        table = _exponentials(x_scale, n)
+        return Kernel(
+            "portable.table_softmax",
+            "softmax_table.c.j2",
+            {
+                **place,
+                **{"steps": literal(round(1 / y_scale), float32), "last": table.size - 1},
+                **{"zero": zero, "low": low, "high": high},
+            },
+            around(v, Operand("table", "float", "const", array=table), x=x),
+            cost=v.y.elements * 40.0,
+            inplace=(x,) if v.y.dtype.bytes == 1 else (),
+        )
+    m, shift = _steps(y_scale)
     coarse, fine = tables(x_scale)
     table = worths(coarse, fine)
     whole = table.size <= max(coarse.size + fine.size, v.y.elements // WORDS)
@@ -76,7 +107,7 @@ def softmax(v: View) -> Kernel:
         "portable.integer_softmax",
         "softmax_integers.c.j2",
         {
-            **{"outer": math.prod(shape[:axis]), "n": n, "inner": inner},
+            **place,
             **{"m": m, "shift": shift, "zero": zero, "low": low, "high": high},
             **{"last": table.size - 1, "whole": whole},
         },

@@ -17,9 +17,11 @@ ELEMENT, LINE = 6.0, 30.0  # instructions, but for a line's factor
 def lines(v: View) -> Kernel | None:
     """Of neighbouring int8, where all distances have an entry of the table."""
     portable = OPS[v.core.op].kernel(v)
-    p = portable.params if portable is not None else {}
+    if portable is None or portable.name != "portable.integer_softmax":
+        return None
+    p = portable.params
     signed, bytes_out = v.x(0).dtype.name == "int8", v.y.dtype.bytes == 1
-    if portable is None or not (p["whole"] and p["inner"] == 1 and signed and bytes_out):
+    if not (p["whole"] and p["inner"] == 1 and signed and bytes_out):
         return None
     return replace(
         portable,
