@@ -21,6 +21,8 @@ from mlftool.ops.base import Facts, Op, Trait, Types, known, shown
 # process. No tensor has more axes, and there are fewer types.
 CUT = frozenset({"axis", "dtype", "output_dtype", "precision", "stash_type", "to"})
 MOST = 64
+# In which types an operator computes; no inference reads them. 0 is a type that is not said.
+COMPUTED_IN = {"precision": (0, 1, 10, 11, 16), "stash_type": (1, 10, 11, 16)}
 
 
 def facts(scope: Scope, node: NodeProto) -> Facts:
@@ -39,6 +41,8 @@ def worded(scope: Scope, node: NodeProto) -> Outcome:
     for a in node.attribute:
         if a.name in CUT and abs(a.i) > MOST:
             return Refuse("MLF0303", f"{a.name} {a.i}; expected {-MOST} ... {MOST}")
+        if a.i not in COMPUTED_IN.get(a.name, (a.i,)):
+            return Refuse("MLF0303", f"{a.name} {a.i}; expected the number of a float type")
         if a.name == "axis" and rank is not None and not -rank <= a.i < rank:
             return Refuse("MLF0303", f"axis {a.i}; expected one of the {rank} axes of {x}")
         word = a.s.decode("utf-8", "replace") if a.type == AttributeProto.STRING else ""

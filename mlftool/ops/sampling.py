@@ -21,6 +21,7 @@ from mlftool.ops.scalar import literal
 SAMPLE = ("mlf/sample.h",)
 TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 GRIDS = {"mode": TAPS, "padding_mode": ("zeros", "border", "reflection")}
+FINEST = 1 << 14  # points of RoiAlign along an axis of a bin, whose square is an int32
 HALVES = ("half_pixel", "output_half_pixel")
 
 
@@ -117,12 +118,17 @@ def _regions_in_box(scope: Scope, node: NodeProto) -> Outcome:
     return Next(node)
 
 
+def _sampling(f: Facts) -> str:
+    ratio = f.attrs.get("sampling_ratio", 0)
+    return f"sampling_ratio {ratio}; expected at most {FINEST}" if ratio > FINEST else ""
+
+
 @op(
     "RoiAlign",
     Trait.KEPT,
     older=((16, _whole_pixels),),
     forms=of_form("????", "r4", "r"),
-    checks=(lambda f: f.beyond(2, 0, f.x[0] - 1, "batch_indices"),),
+    checks=(lambda f: f.beyond(2, 0, f.x[0] - 1, "batch_indices"), _sampling),
     words={"mode": ("avg", "max"), "coordinate_transformation_mode": HALVES},
     extents=_regions_in_box,
 )

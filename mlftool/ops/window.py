@@ -14,6 +14,7 @@ from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import (
+    Attributes,
     Facts,
     Kernel,
     Moved,
@@ -282,26 +283,38 @@ def lp_pool(v: View) -> Kernel:
     return pool(v, "portable.lp_pool", m.lit(0), step, root, row.c, includes=includes)
 
 
+def _unpooled(x: Sequence[int], attrs: Attributes) -> list[int]:
+    """The shape that the window of MaxUnpool implies."""
+    kernel = attrs["kernel_shape"]
+    strides = attrs.get("strides") or [1] * len(kernel)
+    pads = attrs.get("pads") or [0] * (2 * len(kernel))
+    extents = [
+        (n - 1) * s - pads[k] - pads[k + len(kernel)] + kernel[k]
+        for k, (n, s) in enumerate(zip(x[2:], strides, strict=True))
+    ]
+    return [*x[:2], *extents]
+
+
+def _fits_unpooled(f: Facts) -> str:
+    window = (*f.attrs["kernel_shape"], *f.attrs.get("strides", ()))
+    if any(n < 1 for n in window) or any(n < 1 for n in _unpooled(f.x, f.attrs)[2:]):
+        return "its window implies no output"
+    return f.beyond(1, 0, f.output.elements - 1, "indices")
+
+
 def _implied(scope: Scope, d: Draft) -> None:
     """Indices count in the output that the window implies, whatever shape is asked for."""
     x = d.types[0]
     if x is None:
         return
-    kernel = d.attrs["kernel_shape"]
-    strides = d.attrs.get("strides") or [1] * len(kernel)
-    pads = d.attrs.get("pads") or [0] * (2 * len(kernel))
-    implied = [
-        (n - 1) * s - pads[k] - pads[k + len(kernel)] + kernel[k]
-        for k, (n, s) in enumerate(zip(x.shape[2:], strides, strict=True))
-    ]
-    d.attrs = {"mlf.implied": [*x.shape[:2], *implied]}
+    d.attrs = {"mlf.implied": _unpooled(x.shape, d.attrs)}
     d.inputs = d.inputs[:2]
 
 
 @op(
     "MaxUnpool",
     Trait.KEPT,
-    checks=(lambda f: f.beyond(1, 0, f.output.elements - 1, "indices"),),
+    checks=(_fits_unpooled,),
     resolve=_implied,
 )
 def max_unpool(v: View) -> Kernel:

@@ -63,6 +63,20 @@ def flag_of_onnxruntime_that_is_neither(_: Path) -> ModelProto:
 
 
 @case
+def precision_that_is_no_float(_: Path) -> ModelProto:
+    scale = [tensor("s", np.float32(1))]
+    return model([node("QuantizeLinear", "x s", precision=-9)], weights=scale, opsets=(("", 23),))
+
+
+@case
+def stash_type_that_is_no_float(_: Path) -> ModelProto:
+    return model(
+        [node("LayerNormalization", "x w", stash_type=7)],
+        weights=[tensor("w", np.ones(1, np.float32))],
+    )
+
+
+@case
 def scales_where_one_is_expected(_: Path) -> ModelProto:
     numbers = {"s": np.ones(2, np.float32), "z": np.uint8(0)}
     made = node("QLinearSigmoid", "q s z s z", domain="com.microsoft")
@@ -95,6 +109,29 @@ def required_attribute_of_pool_missing(_: Path) -> ModelProto:
 def _pool(**attrs: object) -> ModelProto:
     shape = (1, 1, 4, 4)
     return model([node("MaxPool", "x", **attrs)], [value("x", shape)], [value("y", shape)])
+
+
+def _unpool(**attrs: object) -> ModelProto:
+    shape = (1, 1, 2, 2)
+    both = [value("x", shape), value("i", shape, 7)]
+    return model([node("MaxUnpool", "x i", **attrs)], both, [value("y", (1, 1, 4, 4))])
+
+
+@case
+def unpooling_by_negative_windows(_: Path) -> ModelProto:
+    return _unpool(kernel_shape=[-1, -1], strides=[2, 2])
+
+
+@case
+def unpooling_of_more_padding_than_output(_: Path) -> ModelProto:
+    return _unpool(kernel_shape=[2, 2], pads=[9, 9, 9, 9])
+
+
+@case
+def more_points_than_an_int32(_: Path) -> ModelProto:
+    boxes = [tensor("r", np.ones((1, 4))), numpy_helper.from_array(np.zeros(1, np.int64), "b")]
+    made = node("RoiAlign", "x r b", sampling_ratio=1 << 31)
+    return model([made], [value("x", (1, 1, 4, 4))], [value("y", (1, 1, 1, 1))], weights=boxes)
 
 
 @case

@@ -79,14 +79,14 @@ def global_lp_pool(p: int) -> Case:
     return Case(f"global_lp_pool_{p}", net.model(y))
 
 
-def unpool(rank: int) -> Case:
-    """What MaxPool took apart, put back where it was."""
+def unpool(rank: int, window: int) -> Case:
+    """What MaxPool took apart, put back where it was; of one element there is one place."""
     net = Net()
-    x = net.input("x", np.float32, (1, 2, *[6] * rank))
-    y = net.node("MaxPool", x, kernel_shape=[2] * rank, strides=[2] * rank)
+    x = net.input("x", np.float32, (1, 2, *[6] * rank) if window > 1 else (1, 1, *[1] * rank))
+    y = net.node("MaxPool", x, kernel_shape=[window] * rank, strides=[window] * rank)
     net._nodes[-1].output.append("places")
-    z = net.node("MaxUnpool", y, "places", kernel_shape=[2] * rank, strides=[2] * rank)
-    return Case(f"unpool_{rank}", net.model(z))
+    z = net.node("MaxUnpool", y, "places", kernel_shape=[window] * rank, strides=[window] * rank)
+    return Case(f"unpool_{rank}_{window}", net.model(z))
 
 
 def cases() -> Iterator[Case]:
@@ -94,7 +94,7 @@ def cases() -> Iterator[Case]:
     yield from (pool("LpPool", seed, 11) for seed in range(12))
     yield from (pool("MaxPool", seed, 12) for seed in range(12))
     yield from map(global_lp_pool, (1, 2, 3))
-    yield from map(unpool, (1, 2, 3))
+    yield from (unpool(rank, window) for rank in (1, 2, 3) for window in (1, 2))
 
 
 CASES = tuple(cases())
