@@ -8,6 +8,7 @@ import numpy as np
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.ir.graph import Graph, State
+from mlftool.ir.values import EXTENTS
 
 ALL = "all"  # the states that the model's file has
 
@@ -58,6 +59,8 @@ def _fault(graph: Graph, source: str, output: str, kept: Sequence[State]) -> tup
     before, behind = graph.types[source], graph.types[output]
     if before != behind:
         return f"input {before} and output '{output}' {behind} differ; expected one type", ""
+    if output + EXTENTS in graph.outputs:  # a shorter tensor than the input is
+        return f"output '{output}' {behind} has an extent known only at run time", ""
     if not before.bytes:
         return f"{before} has no elements", ""
     return "", ""

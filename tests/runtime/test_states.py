@@ -18,6 +18,7 @@ import mlftool
 from mlftool.cli import main
 from mlftool.codegen.states import slots
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
+from mlftool.errors import MlfError
 from mlftool.options import OPTIONS
 from mlftool.runtime.load import LoadedArchive, LoadedModule, load
 
@@ -271,6 +272,18 @@ def test_a_loop_reads_a_state_whose_next_value_is_written(executor: str) -> None
         got = module.run({"x": x, "n": np.array(k, np.int64)})["y"]
         np.testing.assert_array_equal(got, h + x + k * h)
         h = h + x
+
+
+def test_a_state_of_fewer_elements_is_refused() -> None:
+    """Its input would have zeros, or old values, where ONNX has no element."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]>
+        g (float[3] h, float[3] x) => (float[3] y, float[n] next) {
+            zero = Constant <value_float = 0.0> ()  c = Greater (x, zero)
+            y = Add (h, x)  next = Compress (y, c) }"""
+    )
+    with pytest.raises(MlfError, match=r"'next' .* has an extent known only at run time"):
+        compile_module(ModuleSpec(model, "m", state=("h=next",)))
 
 
 @pytest.mark.parametrize(
