@@ -1,8 +1,9 @@
 /* One call of a function with a contract, each of whose buffers ends where a page does that nothing
  * may touch, or begins where one ends. Standard input: the number of the function, of buffers and
  * of arguments; for each buffer its size, and 1 if it begins at a page; for each argument a buffer,
- * or -1, and a number, which is added to its address; then what buffers hold. */
-#include "mlf/narrow_words.h"
+ * or -1, and a number, which is added to its address; then what buffers hold. Standard output: what
+ * they hold then. CALLS is a file with the functions. */
+#include CALLS
 
 #define MOST 16
 #define PAGE 4096
@@ -19,6 +20,7 @@ static long system_call(long number, long a, long b, long c) {
   return r0;
 }
 #define read(from, to, n)        system_call(3, from, (long)(to), n)
+#define write(to, from, n)       system_call(4, to, (long)(from), n)
 #define mprotect(at, n, allowed) system_call(125, (long)(at), n, allowed)
 #define leave(status)            system_call(1, status, 0, 0)
 #else
@@ -40,30 +42,6 @@ static void take(void *to, int32_t size) {
   }
 }
 
-static void call(int32_t function, char **p, const int32_t *n) {
-  void *const y = p[0], *const k = p[1], *const w = p[2], *const x = p[3], *const end = p[4];
-  void *const form = p[5], *const y_end = p[7], *const rare = p[8];
-  switch (function) {
-  case 0:
-    mlf_eights(y, k, w, x, end, form, n[6], y_end, rare);
-    break;
-  case 1:
-    mlf_words(y, k, w, x, end, form, (void *)p[6], y_end, rare);
-    break;
-  case 2:
-    mlf_pixel_8(y, k, w, x, end, form, (uint32_t)n[6], y_end, rare);
-    break;
-  case 3:
-    mlf_pixel_4(y, k, w, x, end, form, (uint32_t)n[6], y_end, rare);
-    break;
-  case 4:
-    mlf_take_bytes((uint8_t *)p[0], p[1], n[2], (uint32_t)n[3]);
-    break;
-  default:
-    leave(2);
-  }
-}
-
 int main(void) {
   int32_t head[3], sizes[MOST][2], arguments[MOST][2], numbers[MOST] = {0};
   char *buffers[MOST], *given[MOST] = {0};
@@ -81,8 +59,12 @@ int main(void) {
     numbers[a] = arguments[a][1];
     given[a] = arguments[a][0] < 0 ? 0 : buffers[arguments[a][0]] + arguments[a][1];
   }
-  call(head[0], given, numbers);
-  leave(0);
+  const int status = call(head[0], given, numbers);
+  for (int32_t b = 0; b < head[1]; b++) {
+    if (write(1, buffers[b], (size_t)sizes[b][0]) != sizes[b][0])
+      leave(2);
+  }
+  leave(status);
   return 0;
 }
 

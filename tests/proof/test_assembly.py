@@ -11,18 +11,15 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
+from calls import Call, compile_calls
 
 from mlftool.proof.touches import CONTRACTS, Given
 
-HERE = Path(__file__).parent
-INCLUDE = HERE.parents[1] / "crt" / "include"
 NAMES = ("mlf_eights", "mlf_words", "mlf_pixel_8", "mlf_pixel_4", "mlf_take_bytes")
 CASES = 6  # of each function
-FLAGS = ("-std=gnu99", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}")
 # Machine -> how programs are compiled for it, and what runs them.
 MACHINES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "host": (("gcc",), ()),
@@ -36,16 +33,12 @@ UNREAD = {"host": {("mlf_words", "totals")}, "cortex-m0": set()}
 
 
 @dataclass(frozen=True)
-class Case:
-    """`parameters` are in the order of the function's: an array, a number, or the name of an array
-    and the element of it that an address is of."""
-
-    name: str
-    parameters: Mapping[str, np.ndarray | int | tuple[str, int]]
+class Case(Call):
+    """A call with what its contract says."""
 
     def extents(self) -> dict[str, int]:
         """How many bytes of each array the contract has."""
-        arrays = {n: v for n, v in self.parameters.items() if isinstance(v, np.ndarray)}
+        arrays = self.arrays
         given = {n: Given(rest=v.tolist()) for n, v in arrays.items()}
         for name, value in self.parameters.items():
             if isinstance(value, tuple):
@@ -54,25 +47,12 @@ class Case:
                 given[name] = Given()
             elif isinstance(value, int):
                 given[name] = Given(value)
-        counts = dict.fromkeys(arrays, 0) | dict(CONTRACTS[self.name](given))
+        counts = dict.fromkeys(arrays, 0) | dict(CONTRACTS[NAMES[self.function]](given))
         return {n: count * arrays[n].itemsize for n, count in counts.items()}
 
-    def text(self, extents: Mapping[str, int], begins: bool) -> bytes:
-        """What the program reads."""
-        arrays = {n: v for n, v in self.parameters.items() if isinstance(v, np.ndarray)}
-        order = list(arrays)
-        words = [NAMES.index(self.name), len(arrays), len(self.parameters)]
-        for name in order:
-            words += [extents[name], begins]
-        for name, value in self.parameters.items():
-            if isinstance(value, np.ndarray):
-                words += [order.index(name), 0]
-            elif isinstance(value, tuple):
-                words += [order.index(value[0]), value[1] * arrays[value[0]].itemsize]
-            else:
-                words += [-1, value]
-        held = (arrays[n].tobytes()[: extents[n]].ljust(extents[n], b"\0") for n in order)
-        return np.array(words, "<i4").tobytes() + b"".join(held)
+
+def case(name: str, parameters: Mapping[str, np.ndarray | int | tuple[str, int]]) -> Case:
+    return Case(NAMES.index(name), parameters)
 
 
 def some(count: int, of: type) -> np.ndarray:
@@ -101,7 +81,7 @@ def eights(rng: random.Random) -> Case:
         for part in parts(rng, products, 1):
             w += [-part, *(rng.randint(-9, 9) for _ in range(part))]
     k = multipliers(rng, some(3 * channels, np.int32), range(1, 3 * channels, 3))
-    return Case(
+    return case(
         "mlf_eights",
         {
             **{"y": some(channels + 7 * stride, np.uint8), "k": k, "w": np.array(w, np.int8)},
@@ -119,7 +99,7 @@ def words(rng: random.Random) -> Case:
         for part in parts(rng, inputs, 2):
             w += [4 * part, *(rng.getrandbits(32) for _ in range(2 * part))]
     signs = [24 * (c // 8) + 8 + 2 * (c % 8) for c in range(channels)]
-    return Case(
+    return case(
         "mlf_words",
         {
             "y": some(channels, np.uint8),
@@ -134,7 +114,7 @@ def words(rng: random.Random) -> Case:
 def pixel(rng: random.Random, block: int) -> Case:
     channels, inputs = block * rng.randint(1, 4), 32 // block * rng.randint(1, 4)
     signs = [3 * (c - c % block) + block + 2 * (c % block) for c in range(channels)]
-    return Case(
+    return case(
         f"mlf_pixel_{block}",
         {
             "y": some(channels, np.uint8),
@@ -149,7 +129,7 @@ def pixel(rng: random.Random, block: int) -> Case:
 def take_bytes(rng: random.Random) -> Case:
     count = rng.choice((1, 3, 4, 64, 512, 516, 1030))
     arrays = {"to": some(count, np.uint8), "from": some(count, np.uint8)}
-    return Case("mlf_take_bytes", {**arrays, "count": count, "flip": 128})
+    return case("mlf_take_bytes", {**arrays, "count": count, "flip": 128})
 
 
 MADE: Mapping[str, Callable[[random.Random], Case]] = {
@@ -168,7 +148,7 @@ def run(
     """A machine, and what gives the status of a call there."""
     compiler, emulator = MACHINES[request.param]
     program = tmp_path_factory.mktemp(request.param) / "calls"
-    subprocess.run([*compiler, *FLAGS, HERE / "assembly.c", "-o", program], check=True)
+    subprocess.run(compile_calls(compiler, "narrow_calls.h", program), check=True)
 
     def status(text: bytes) -> int:
         done = subprocess.run([*emulator, program], input=text, capture_output=True)
@@ -189,9 +169,9 @@ def test_functions_touch_what_their_contracts_say(
     is larger than it must be, and none that is too small would pass."""
     machine, status = run
     cases = [MADE[name](random.Random(seed)) for seed in range(CASES)]
-    fit = [case.text(case.extents(), begins) for case in cases for begins in (False, True)]
+    fit = [one.text(one.extents(), begins) for one in cases for begins in (False, True)]
     arrays = [n for n, v in cases[0].parameters.items() if isinstance(v, np.ndarray)]
-    less = [(array, shorter(case, array)) for array in arrays for case in cases]
+    less = [(array, shorter(one, array)) for array in arrays for one in cases]
     with ThreadPoolExecutor(2) as pool:
         assert set(pool.map(status, fit)) == {0}
         found = pool.map(lambda one: status(one[1]), less)
@@ -199,8 +179,6 @@ def test_functions_touch_what_their_contracts_say(
     assert beyond == set(arrays) - {a for n, a in UNREAD[machine] if n == name}
 
 
-def shorter(case: Case, array: str) -> bytes:
-    extents = case.extents()
-    value = case.parameters[array]
-    assert isinstance(value, np.ndarray)
-    return case.text({**extents, array: max(0, extents[array] - value.itemsize)}, False)
+def shorter(one: Case, array: str) -> bytes:
+    extents, value = one.extents(), one.arrays[array]
+    return one.text({**extents, array: max(0, extents[array] - value.itemsize)}, False)

@@ -41,6 +41,12 @@
 #define MLF_RESTRICT restrict
 #endif
 
+/* In C that stands for assembly: how many bytes the assembly touches, where it touches more. mlftool
+ * proves index ranges from the C. */
+#ifndef MLF_TOUCHES
+#define MLF_TOUCHES(at, bytes) ((void)0)
+#endif
+
 /* One function per kernel: keeps profiles readable and registers free, costs one call per layer. */
 #if defined(__GNUC__)
 #define MLF_HIDE(value) __asm__("" : "+r"(value)) /* compilers know nothing of it any more */

@@ -190,11 +190,14 @@ static inline void mlf_fast_taps(const float *x, const float *w, const mlf_float
                                  const float *start, float *to, int32_t least, int32_t lanes,
                                  int32_t width) {
   const int32_t size = (int32_t)sizeof *x;
+  MLF_TOUCHES(start, width * size);
+  MLF_TOUCHES(to, width * size);
   for (int32_t k = 0; k < lanes; k++) {
     const float *xp = x + k, *wp = w + k;
     float sum = 0.0f;
     for (int32_t row = 0; row < taps->rows; row++) {
       for (int32_t column = 0; column < taps->columns; column++) {
+        MLF_TOUCHES(wp - k + column * width, width * size);
         sum = fmaf(xp[column * (taps->step / size)], wp[column * width], sum);
       }
       if (row + 1 < taps->rows) {

@@ -114,6 +114,7 @@ static inline mlf_patch mlf_line_at(const int8_t *line) {
 
 static inline mlf_octet mlf_line_dot(mlf_patch *at, mlf_taps t, int32_t n) {
   mlf_octet sums;
+  MLF_TOUCHES(*at, 68);
   for (int32_t lane = 0; lane < 8; lane++) {
     int32_t sum = 0;
     for (int32_t i = 0; i < n; i++) {

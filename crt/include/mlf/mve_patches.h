@@ -147,6 +147,7 @@ typedef const int8_t *mlf_taps;
 typedef const int8_t *mlf_patch;
 
 static inline mlf_taps mlf_taps_of(const int8_t *taps) {
+  MLF_TOUCHES(taps, 21);
   return taps + 5;
 }
 
