@@ -3,6 +3,7 @@ terms of products of matrices and Softmax."""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -191,6 +192,8 @@ def _group_query(s: Steps) -> None:
     if any(flags) or not s.attrs.get("causal", 1) or any(map(s.x, range(11, 16))) or s.wants(3):
         text = "sinks, quantised or sliding caches, norms, queries that look ahead or scores as an"
         raise UnsupportedError(f"{text} output; supported: none of them")
+    if not s.type(0).dtype.is_float:
+        raise Refuse("MLF0303", f"queries of {s.type(0).dtype.name}; expected floats")
     room = int(np.asarray(total).item())
     batch, time, width = s.shape(0, 3)
     heads, groups = _num_heads(s), int(s.attrs["kv_num_heads"])
@@ -241,7 +244,7 @@ def _seen(s: Steps, q: str, cached: list[str], own: str, sizes: tuple[int, int, 
         oldest = s("Sub", place, s.const(window - 1, np.int64))
         seen = s("And", seen, s("GreaterOrEqual", keys, oldest))
     number = s.type(0).dtype.numpy
-    mask = s("Where", seen, s.const(0, number), s.const(np.finfo(number).min, number))
+    mask = s("Where", seen, s.const(0, number), s.const(ml_dtypes.finfo(number).min, number))
     mask = s("Add", mask, s.x(10)) if s.x(10) else mask
     attrs = {"softcap": s.attrs.get("softcap", 0.0)}
     attrs |= {"scale": s.attrs["scale"]} if s.attrs.get("scale", 0.0) else {}

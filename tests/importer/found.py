@@ -217,4 +217,12 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         <float s = {0.0225}, uint8 o = {63}> { f = DequantizeLinear (x, s, o) a = Abs (f)
         n = Neg (f) y = Greater (f, a) m = Sin (n) z = Mul (f, m) }""",
     ),
+    "queries of integers": (
+        "queries of int32; expected floats",
+        21,
+        """g (int32[1,1,8] q, int32[1,1,4] k, int32[1,1,4] v) => (y)
+        <int32[1] n = {0}, int32 t = {1}> {
+        y = com.microsoft.GroupQueryAttention <num_heads=2, kv_num_heads=1>
+            (q, k, v, "", "", n, t) }""",
+    ),
 }
