@@ -30,6 +30,7 @@ from mlftool.frontends.states import with_states
 from mlftool.frontends.streaming.rewrite import streamed
 from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
+from mlftool.limits import is_exhausted
 from mlftool.minimise import minimise
 from mlftool.mlf import Bundle
 from mlftool.module import Module, ModuleSpec
@@ -151,7 +152,7 @@ def _crashed(spec: ModuleSpec, choose: Choose | None, error: Exception) -> MlfEr
     source = opened(spec.model)
     if isinstance(source, TFLite):
         files["model.tflite"] = source.data
-    elif not isinstance(error, MemoryError):
+    elif not isinstance(error, MemoryError) and not is_exhausted():
         try:
             model = load_model(source, spec.data_files, spec.only_declared)
             files["model.onnx"] = minimise(model, fails).SerializeToString()

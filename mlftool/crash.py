@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mlftool.errors import ENVIRONMENT, INTERNAL, MlfError, Problem, shown
+from mlftool.limits import is_exhausted
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = "MLF_REPORTS"  # the environment's name for where reports go; "" writes none
@@ -43,7 +44,7 @@ def as_ours(error: BaseException, path: str = "", files: Mapping[str, bytes] | N
 
     if isinstance(error, MlfError):
         return error
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or is_exhausted():
         return MlfError(Problem("MLF0703", "not enough memory", path=path), ENVIRONMENT)
     if isinstance(error, OSError) and error.errno in MACHINE_ERRORS:
         place = (

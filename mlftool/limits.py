@@ -85,6 +85,13 @@ def bounded(
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
+def is_exhausted() -> bool:
+    """Whether more than half of the data is taken that this process may have. Code in C that gets
+    no memory may raise anything: protobuf a DecodeError or a SystemError, others a TypeError."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    return allowed != resource.RLIM_INFINITY and 2 * _taken() > allowed
+
+
 def _stop(_: int, __: FrameType | None) -> NoReturn:
     raise _TooLongError
 

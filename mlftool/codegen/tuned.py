@@ -19,6 +19,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
 from mlftool.ir.graph import View
 from mlftool.ir.holes import form
+from mlftool.mlf.strict import Checked, given
 from mlftool.ops.base import Kernel
 from mlftool.plan.select import Choose
 
@@ -47,35 +48,43 @@ class Tuned:
     layers: tuple[Layer, ...]
 
 
-_FOREIGN = "is not a tuning record: it is not UTF-8 text"
 _HELP = "mlftool tune writes one"
 
 
 def read_record(path: Path) -> dict[str, Tuned]:
     """Target -> what was measured. Raises MlfError."""
     try:
-        data = json.loads(read_plain(path).decode("utf-8"))
-        if data["version"] != VERSION:
-            raise ValueError(f"version {data['version']}; expected {VERSION}")
-        return {name: _tuned(entry) for name, entry in data["targets"].items()}
+        data = read_plain(path)
     except OSError as error:
         raise MlfError(Problem("MLF0408", f"cannot be read: {error.strerror}", str(path))) from None
-    except UnicodeDecodeError:
-        raise MlfError(Problem("MLF0408", _FOREIGN, str(path), help=_HELP)) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        text = f"is not a tuning record: {type(error).__name__}: {error}"
-        raise MlfError(Problem("MLF0408", text, str(path), help=_HELP)) from None
+    return given(data, _record, "MLF0408", str(path), "a tuning record", _HELP)
 
 
-def _tuned(entry: Mapping[str, Any]) -> Tuned:
-    made = Tuned(**{**entry, "layers": tuple(Layer(**layer) for layer in entry["layers"])})
-    texts = [made.compiler, made.flags, made.float_mode]
-    texts += [t for x in made.layers for t in (x.layer, x.digest, x.kernel)]
-    numbers = [made.before, made.after]
-    numbers += [n for x in made.layers for n in x.instructions.values()]
-    if not all(isinstance(t, str) for t in texts) or not all(isinstance(n, int) for n in numbers):
-        raise ValueError("a text or a number has another type")
-    return made
+def _record(top: Checked) -> dict[str, Tuned]:
+    top.at("version").number(VERSION, VERSION)
+    if top.notes:
+        return {}
+    return {name: _tuned(entry) for name, entry in top.at("targets").items()}
+
+
+def _tuned(entry: Checked) -> Tuned:
+    return Tuned(
+        compiler=entry.at("compiler").text(),
+        flags=entry.at("flags").text(),
+        float_mode=entry.at("float_mode").text(),
+        before=entry.at("before").number(),
+        after=entry.at("after").number(),
+        layers=entry.at("layers").list(_layer),
+    )
+
+
+def _layer(entry: Checked) -> Layer:
+    return Layer(
+        layer=entry.at("layer").text(),
+        digest=entry.at("digest").text(),
+        kernel=entry.at("kernel").text(),
+        instructions={k: v.number() for k, v in entry.at("instructions").items()},
+    )
 
 
 def record_text(targets: Mapping[str, Tuned]) -> str:

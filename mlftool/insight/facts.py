@@ -21,6 +21,7 @@ from mlftool.insight.values import constants
 from mlftool.insight.whole import Whole
 from mlftool.ir.graph import Array
 from mlftool.mlf import write_atomically
+from mlftool.mlf.strict import Checked, given
 from mlftool.runtime.boards import Board, find
 from mlftool.runtime.link import footprint, link_firmware
 from mlftool.runtime.runner import run_on_board
@@ -167,38 +168,44 @@ def save(path: Path, found: Sequence[Facts]) -> None:
 def read_facts(path: Path) -> tuple[Facts, ...]:
     """Raises MlfError for anything but a file of `save`."""
     try:
-        data = json.loads(read_plain(path).decode("utf-8"))
-        if data["schema_version"] != 1:
-            raise ValueError(f"schema_version is {data['schema_version']}, expected 1")
-        return tuple(map(_read, data["facts"]))
+        data = read_plain(path)
     except OSError as error:
         raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        text = f"is not what mlftool diff --save writes: {type(error).__name__}: {error}"
-        help = "mlftool diff --save writes one; a model, an archive or a manifest is taken, too"
-        raise MlfError(Problem("MLF0502", text, str(path), help=help)) from None
+    help = "mlftool diff --save writes one; a model, an archive or a manifest is taken, too"
+    return given(data, _all_read, "MLF0502", str(path), "what mlftool diff --save writes", help)
 
 
-def _read(data: Mapping[str, Any]) -> Facts:
-    figures = {k: _count(v) for k, v in data["figures"].items() if k in METRICS}
-    layers = tuple(
-        LayerFacts(
-            *(str(d["name"]), str(d["kernel"]), _count(d["macs"])),
-            None if d["instructions"] is None else _count(d["instructions"]),
-        )
-        for d in data["layers"]
-    )
-    interface = dict(data["interface"])
-    tensors = (*interface["inputs"], *interface["outputs"])
-    if not all({"name", "dtype", "shape"} <= tensor.keys() for tensor in tensors):
-        raise ValueError("an input or output lacks its name, type or shape")
+def _all_read(top: Checked) -> tuple[Facts, ...]:
+    top.at("schema_version").number(1, 1)
+    return () if top.notes else top.at("facts").list(_read)
+
+
+def _read(entry: Checked) -> Facts:
+    interface = entry.at("interface")
+    for tensor in (t for key in ("inputs", "outputs") for t in interface.at(key).each()):
+        for key in ("name", "dtype", "shape"):
+            tensor.at(key)
     return Facts(
-        *(str(data["name"]), str(data["module"]), str(data["target"]), str(data["executor"])),
-        *(figures, layers, interface, str(data["outputs"])),
+        name=entry.at("name").text(),
+        module=entry.at("module").text(),
+        target=entry.at("target").text(),
+        executor=entry.at("executor").text(),
+        figures={k: _count(v) for k, v in entry.at("figures").items() if k in METRICS},
+        layers=entry.at("layers").list(_layer),
+        interface=interface.value,
+        outputs=entry.at("outputs").text(),
     )
 
 
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 53:
-        raise ValueError(f"got {str(value)[:40]}, expected a size or a count")
-    return value
+def _layer(entry: Checked) -> LayerFacts:
+    instructions = entry.at("instructions")
+    return LayerFacts(
+        name=entry.at("name").text(),
+        kernel=entry.at("kernel").text(),
+        macs=_count(entry.at("macs")),
+        instructions=None if instructions.value is None else _count(instructions),
+    )
+
+
+def _count(found: Checked) -> int:
+    return found.number(0, (1 << 53) - 1)

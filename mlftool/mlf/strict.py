@@ -53,6 +53,25 @@ def decoded(
     return found, top.value
 
 
+def given(
+    data: bytes, read: Callable[[Checked], T], code: str, file: str, what: str, help: str
+) -> T:
+    """What `read` makes of a file in JSON that a user names. Raises MlfError with every problem:
+    that it is not `what`, and where."""
+    try:
+        top = Checked(parse_json(data))
+        with suppress(_EnoughError):
+            found = read(top)
+            if not top.notes:
+                return found
+        notes = [f"{place}: {text}" if place else text for place, text in top.notes]
+    except ValueError as error:
+        notes = [str(error)]
+    helps = ["" for _ in notes[1:]] + [help]  # once
+    said = zip(notes, helps, strict=True)
+    raise MlfError(Problem(code, f"is not {what}: {note}", file, help=help) for note, help in said)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -141,7 +160,8 @@ class Checked:
 
     def number(self, least: int = 0, most: int = MAX_SIZE) -> int:
         ok = type(self.value) is int and least <= self.value <= most
-        return int(self.value) if self._want(ok, f"an integer from {least} to {most}") else least
+        wanted = f"an integer from {least} to {most}" if least < most else str(least)
+        return int(self.value) if self._want(ok, wanted) else least
 
 
 class _Missing:

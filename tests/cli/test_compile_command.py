@@ -64,6 +64,27 @@ def test_not_enough_memory(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("raised", [SystemError("no exception set"), TypeError(), ValueError()])
+def test_whatever_is_raised_where_memory_is_all(
+    raised: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Code in C may say anything then, and it is no bug."""
+
+    def too_much(*_: object) -> None:
+        kept = bytearray(200 << 20)  # of 256 MiB
+        raise raised from ValueError(len(kept))
+
+    monkeypatch.setattr(mlftool.compile, "imported", too_much)
+    code = main(["compile", str(MODEL), "-o", str(tmp_path / "out.tar"), "--max-memory", "256"])
+    first, *_ = capsys.readouterr().err.splitlines()
+    said = "takes more than 256 MiB of memory to compile"
+    assert (code, first) == (2, f"{MODEL}: error[MLF0705]: {said}")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

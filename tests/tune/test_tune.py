@@ -192,6 +192,19 @@ def test_what_is_no_record(text: str, tmp_path: Path) -> None:
         read_record(tmp_path / "none.json")
 
 
+def test_what_is_wrong_with_a_record_has_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    entry = {"compiler": 1, "flags": "", "float_mode": "", "before": -1, "after": 1}
+    layers = [{"layer": "", "digest": "", "kernel": [], "instructions": {"a": 1e9}}]
+    path.write_text(json.dumps({"version": 1, "targets": {"host": {**entry, "layers": layers}}}))
+    with pytest.raises(MlfError) as error:
+        read_record(path)
+    places = ("compiler", "before", "layers[0].kernel", "layers[0].instructions.a")
+    assert len(error.value.problems) == len(places)
+    for problem, place in zip(error.value.problems, places, strict=True):
+        assert f"is not a tuning record: targets.host.{place}: got " in str(problem)
+
+
 @needs_board
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, path = tmp_path / "m.onnx", tmp_path / "m.tuning.json"

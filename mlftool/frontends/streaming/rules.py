@@ -132,8 +132,9 @@ def _spread(s: Stream, d: Form) -> Track:
         raise NoStreamError(f"its window does not move along axis {axis}")
     attrs = d.attrs
     at, rank = axis - 2, len(s.type(d.inputs[0]).shape) - 2
-    stride, pads = attrs["strides"][at], list(attrs["pads"])
-    reach = (attrs["kernel_shape"][at] - 1) * attrs["dilations"][at]
+    stride, dilation = (attrs.get(k, [1] * rank)[at] for k in ("strides", "dilations"))
+    pads = list(attrs.get("pads", [0] * (2 * rank)))
+    reach = (attrs["kernel_shape"][at] - 1) * dilation
     if track.offset > 0:  # elements of a padding are spread, too
         d.inputs[0] = delayed(s, d.inputs[0], 0)
         track = s.tracks[d.inputs[0]]
