@@ -194,14 +194,18 @@ def padded(
 
 
 def _wrapped(at: str, begin: str, n: int, out: int) -> str:
-    """What repeats is what negative pads leave of the axis."""
+    """What repeats is what negative pads leave of the axis; of those known at run time, which may
+    contradict the output's shape, one element at least."""
     if begin.lstrip("-").isdigit():
         first, last = max(0, -int(begin)), min(n, out - int(begin))
+        if out and last <= first:
+            raise UnsupportedError("mode 'wrap' of an axis of which negative pads leave nothing")
         shifted = f"{at} - {first}" if first else at
         place = f"mlf_wrap({shifted}, {last - first})"
         return f"{first} + {place}" if first else place
-    least, most = f"-mlf_min_i32(0, {begin})", f"mlf_min_i32({n}, {out} - {begin})"
-    return f"{least} + mlf_wrap({at} - ({least}), {most} - ({least}))"
+    least, most = f"mlf_clamp_i32(-{begin}, 0, {n - 1})", f"mlf_min_i32({n}, {out} - {begin})"
+    count = f"mlf_clamp_i32({most} - {least}, 1, {n})"
+    return f"{least} + mlf_wrap({at} - {least}, {count})"
 
 
 def _cropped_boxes(scope: Scope, node: NodeProto) -> Outcome:

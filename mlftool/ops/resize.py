@@ -346,6 +346,8 @@ def _axes_that_change(scope: Scope, d: Draft) -> None:
             each = [int(n) / x.shape[a] for n, a in zip(sizes, axes, strict=True)]
             scales = [min(each) if policy == "not_larger" else max(each)] * len(axes)
     roi = values.get("roi")
+    if crop and not given.get("roi"):  # all of the image, as onnxruntime takes it
+        roi = np.repeat((0.0, 1.0), len(axes))
     if crop and roi is not None:
         attrs["mlf.roi"] = [float(r) for r in roi]
     if scales is not None:

@@ -225,4 +225,21 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         y = com.microsoft.GroupQueryAttention <num_heads=2, kv_num_heads=1>
             (q, k, v, "", "", n, t) }""",
     ),
+    "a crop of all": (
+        AGREES,
+        18,
+        """g (float[1,3,7,9] x) => (y) <int64[4] s = {1, 3, 14, 18}> { y = Resize
+        <coordinate_transformation_mode="tf_crop_and_resize", mode="linear"> (x, "", "", s) }""",
+    ),
+    "nothing to repeat": (
+        "an axis of which negative pads leave nothing",
+        21,
+        """g (float[3] x) => (y) <int64[2] p = {-5, 4}> { y = Pad <mode="wrap"> (x, p) }""",
+    ),
+    "pads that contradict a shape": (
+        AGREES,
+        21,
+        """g (int32[1,3,4,5] x, int64[8] p) => (int32[1,3,6,8] y)
+        { y = Pad <mode="wrap"> (x, p) }""",
+    ),
 }
