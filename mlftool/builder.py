@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, MlfError, Problem
 from mlftool.files import read_plain
-from mlftool.manifest import Limits, Manifest, Model, UserTarget
+from mlftool.manifest import Limits, Manifest, UserTarget
 from mlftool.manifest.entries import Entry, executor_options, has_budget, ram_goal
-from mlftool.manifest.quantize import cost_target
+from mlftool.quantized import Accuracy, accuracies, has_reports, in_manifest, quantized_model
 from mlftool.stamps import Stamp, compiler_digest
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Result:
     compiled: bool = False  # False: it was there, and as it would become
     changed: bool = False
     memory: tuple[Memory, ...] = ()
+    quantised: tuple[Accuracy, ...] = ()  # of models that are quantised before they are compiled
     over: tuple[Over, ...] = ()
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()  # of models, where nothing is written
@@ -152,6 +153,9 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None, compiler: 
         memory = tuple(_memory(manifest, bundle, *part) for part in parts)
         over = tuple(_over_limits(manifest, entry, memory))
         result = replace(result, memory=memory, over=over, exit_code=CHECK_FAILED if over else 0)
+        if folder is not None:
+            found = tuple(accuracies(manifest, entry.models, folder))
+            result = replace(result, quantised=found)
     except MlfError as error:
         problems = tuple(_in_manifest(manifest, entry, p) for p in error.problems)
         result = replace(result, problems=problems, exit_code=error.exit_code)
@@ -163,10 +167,10 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None, compiler: 
     return replace(result, seconds=time.monotonic() - start)
 
 
-def _compile(manifest: Manifest, entry: Entry) -> Bundle:
+def _compile(manifest: Manifest, entry: Entry, folder: Path, compiler: str) -> Bundle:
     from mlftool.describe import bundle
 
-    return bundle(_modules(manifest, entry))
+    return bundle(_modules(manifest, entry, folder, compiler))
 
 
 def _tried(manifest: Manifest, entry: Entry) -> tuple[Bundle, tuple[Problem, ...]]:
@@ -180,7 +184,9 @@ def _tried(manifest: Manifest, entry: Entry) -> tuple[Bundle, tuple[Problem, ...
     return bundle(modules), tuple(found)
 
 
-def _modules(manifest: Manifest, entry: Entry) -> list[Module]:
+def _modules(
+    manifest: Manifest, entry: Entry, folder: Path | None = None, compiler: str = ""
+) -> list[Module]:
     from mlftool.compile import compile_specs
     from mlftool.limits import bounded
 
@@ -192,39 +198,11 @@ def _modules(manifest: Manifest, entry: Entry) -> list[Module]:
         "if the model is correct, compile it alone: mlftool compile --max-seconds N --max-memory M"
     )
     specs = [
-        spec_of(manifest, entry, name, executor)
+        spec_of(manifest, entry, name, executor, folder, compiler)
         for name, executor in zip(entry.models, entry.executors, strict=True)
     ]
     with bounded(first, data, others=others, help_=more):
         return compile_specs(specs)
-
-
-def _source(manifest: Manifest, model: Model) -> Path | ModelProto:
-    """The model's file, or what is made of it before it is compiled."""
-    file = manifest.locate(model.model)
-    if model.quantize is None:
-        return file
-    from mlftool.frontends.given import with_values
-    from mlftool.frontends.load import load_model
-    from mlftool.quantize.quantizer import Request, quantized
-    from mlftool.runtime.vectors import load_vectors
-
-    asked, samples = model.quantize, manifest.locate(model.quantize.data)
-    loaded = load_model(file, [manifest.locate(f) for f in model.data_files])
-    given = with_values(loaded, model.input_values, model.input_shapes, str(file))
-    request = Request(
-        *(str(file), str(samples), quantized_for(manifest, model), asked.metric, asked.at_least),
-        *(asked.flash, model.optimize),
-        shapes=model.input_shapes,
-        on_device=False,  # the simulation is the same numbers, and no compiler is needed
-    )
-    return quantized(given, load_vectors(samples), request).model
-
-
-def quantized_for(manifest: Manifest, model: Model) -> str:
-    """The built-in target whose costs decide how a model is quantised."""
-    bases = [own.base if (own := manifest.targets.get(t)) else t for t in model.targets]
-    return cost_target(bases)
 
 
 def _up_to_date(
@@ -244,23 +222,35 @@ def _up_to_date(
     records = [manifest.locate(f) for f in read]
     stamp = Stamp(folder, entry.output, settings, files, records)
     # MLF_DEBUG always compiles, so that its output is complete.
-    if stamp.holds() and not os.environ.get("MLF_DEBUG"):
+    done = stamp.holds() and has_reports(manifest, entry.models, folder)
+    if done and not os.environ.get("MLF_DEBUG"):
         return read_tar(stamp.archive), Result(entry, 0)
     before = stamp.before()
-    bundle = _compile(manifest, entry)
+    bundle = _compile(manifest, entry, folder, compiler)
     changed = _write(bundle, folder / entry.output)
     stamp.write(before)
     return bundle, Result(entry, 0, compiled=True, changed=changed)
 
 
-def spec_of(manifest: Manifest, entry: Entry, name: str, executor: str) -> ModuleSpec:
-    """How one model of an entry is compiled, as the manifest says."""
+def spec_of(
+    manifest: Manifest,
+    entry: Entry,
+    name: str,
+    executor: str,
+    folder: Path | None = None,
+    compiler: str = "",
+) -> ModuleSpec:
+    """How one model of an entry is compiled, as the manifest says. What is quantised is kept in
+    `folder` (see mlftool.quantized)."""
     from mlftool.compile import ModuleSpec
 
     model = manifest.models[name]
     board = manifest.targets.get(entry.target)
+    source: Path | ModelProto = manifest.locate(model.model)
+    if model.quantize:
+        source = quantized_model(manifest, model, folder, compiler)
     return ModuleSpec(
-        model=_source(manifest, model),
+        model=source,
         module_name=model.module_name,
         target=board.base if board else entry.target,
         input_shapes={} if model.quantize else model.input_shapes,
@@ -293,7 +283,7 @@ def _in_manifest(manifest: Manifest, entry: Entry, problem: Problem) -> Problem:
             message = f"{problem.message} (in {where})"
             place = replace(problem, file=str(manifest.file), line=line, column=column)
             return replace(place, path=path, message=message)
-    return problem
+    return in_manifest(manifest, entry.models, problem)
 
 
 def _memory(manifest: Manifest, bundle: Bundle, name: str, executor: str) -> Memory:

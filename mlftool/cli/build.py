@@ -15,6 +15,7 @@ from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.manifest import load
 from mlftool.manifest.entries import Entry, entries
+from mlftool.quantized import REPORT, Accuracy
 from mlftool.width import folded
 
 HELP = "build every entry of a manifest, without Bazel"
@@ -88,9 +89,18 @@ class Progress:
             f"{m.constants_bytes:,} B constants"
             for m in result.memory
         )
+        memory += "".join(f"; {quantised(a)}" for a in result.quantised)
         text = f"[{self._done}/{self._total}] {result.entry.output}: {outcome}"
         details = f", {result.seconds:.2f} s" + (f"; {memory}" if memory else "")
         print(folded(text + details), file=sys.stderr, flush=True)
+
+
+def quantised(found: Accuracy) -> str:
+    """For people: keyword: top1 97.20 %, of the float model 97.40 %."""
+    from mlftool.quantize.metrics import shown
+
+    after, before = (shown(found.metric, value) for value in (found.after, found.before))
+    return f"{found.model}: {found.metric} {after}, of the float model {before}"
 
 
 def to_json(folder: Path, results: Sequence[Result]) -> dict[str, object]:
@@ -108,6 +118,9 @@ def to_json(folder: Path, results: Sequence[Result]) -> dict[str, object]:
                 "compiled": r.compiled,
                 "changed": r.changed,
                 "modules": [{**vars(m), "ram_bytes": m.ram_bytes} for m in r.memory],
+                "quantized": [
+                    {**vars(a), "report": str(folder / a.model / REPORT)} for a in r.quantised
+                ],
             }
             for r in results
         ],

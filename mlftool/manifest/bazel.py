@@ -17,7 +17,14 @@ from pathlib import Path
 
 from mlftool.errors import MlfError, Problem
 from mlftool.manifest import Archive, Manifest, Model, load
-from mlftool.manifest.entries import base_target, executor_options, executors_of, limit_of, ram_goal
+from mlftool.manifest.entries import (
+    base_target,
+    executor_options,
+    executors_of,
+    has_budget,
+    limit_of,
+    ram_goal,
+)
 from mlftool.manifest.quantize import cost_target
 from mlftool.options import OPTIONS
 from mlftool.runtime.boards import BOARDS
@@ -118,6 +125,27 @@ def check_boards(manifest: Manifest, labels: Labels) -> None:
         remedy = f"its folder has no {' or '.join(BUILD_FILES)}"
         file = str(manifest.file)
         problems.append(Problem("MLF0123", text, file, line, column, path, remedy))
+    if problems:
+        raise MlfError(problems)
+
+
+def check_budgets(manifest: Manifest) -> None:
+    """Raises MlfError for budgets of models without test vectors: Bazel compares what a run takes,
+    and would name a target of a package that the user has not written."""
+    problems = []
+    for model in manifest.models.values():
+        limited = model.budget and any(has_budget(manifest, t) for t in model.targets)
+        if not limited or model.test:
+            continue
+        path = f"models.{model.name}.budget"
+        path = path if path in manifest.places else "defaults.budget"
+        line, column = manifest.place(path)
+        text = (
+            f"Bazel checks a budget with a run of the model; got no test vectors of "
+            f"'{model.name}', expected the key test"
+        )
+        remedy = "add test: {vectors: FILE.npz}, or check the budget with mlftool build"
+        problems.append(Problem("MLF0120", text, str(manifest.file), line, column, path, remedy))
     if problems:
         raise MlfError(problems)
 
@@ -260,8 +288,8 @@ def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dic
         for name in ("absolute", "relative"):
             value = getattr(test, name)
             found[name] = "" if value is None else repr(value).removesuffix(".0")
-    for name in ("flash", "ram"):
-        found[f"{name}_bytes"] = limit_of(manifest, model, target, name)
+        for name in ("flash", "ram"):
+            found[f"{name}_bytes"] = limit_of(manifest, model, target, name)
     return found
 
 
@@ -352,6 +380,7 @@ def main(arguments: Iterable[str]) -> int:
     try:
         manifest = load(file)
         check_boards(manifest, Labels(manifest, label))
+        check_budgets(manifest)
     except MlfError as error:
         print(error, file=sys.stderr)
         return error.exit_code

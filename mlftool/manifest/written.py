@@ -18,6 +18,7 @@ from mlftool.manifest.bazel import (
     archive_calls,
     call,
     check_boards,
+    check_budgets,
     loaded,
     measured,
     model_calls,
@@ -66,6 +67,7 @@ def build_file(
     labels = Labels(manifest, own, known, package)
     if known is None:
         check_boards(manifest, labels)
+    check_budgets(manifest)
     return _text(manifest, labels, own, rules)
 
 

@@ -54,19 +54,34 @@ def metric_for(
     return name
 
 
-def check_labels(
+def check_metric(
     metric: str, given: Samples, judged: Samples, file: str, shape: tuple[int, ...]
 ) -> None:
-    """Raises MlfError for labels in `given` that no score of an output of the shape is for, and if
-    the metric says nothing of those of `judged`, which are some of them or all."""
+    """Raises MlfError for a metric that outputs of the shape have no value of, for labels in
+    `given` that no score is for, and if the metric says nothing of those of `judged`, which are
+    some of them or all."""
+    elements = math.prod(shape)
+    if metric in ("top1", "agreement") and elements < 2:
+        text = f"metric {metric} needs a score for each class; got an output of {list(shape)}"
+        raise MlfError(Problem("MLF0405", text, file, help="or use --metric sqnr or auc"))
+    if metric == "auc" and elements > 2 and elements != _elements(judged):
+        text = f"metric auc needs one or two outputs, or as many as inputs; got {list(shape)}"
+        raise MlfError(Problem("MLF0405", text, file, help="or use --metric top1"))
     if given.labels is None or judged.labels is None:
         return
     if metric == "top1":
-        vectors.check_classes(given.labels, math.prod(shape), file)
-    needed = {0, 1}
-    if metric == "auc" and not set(given.labels) <= needed == set(judged.labels):
-        text = "metric auc needs labels 0 and 1, and both of them"
-        raise MlfError(Problem("MLF0602", text, file, path="labels"))
+        vectors.check_classes(given.labels, elements, file)
+    if metric == "auc" and not set(given.labels) <= {0, 1} == set(judged.labels):
+        found = sorted({*map(int, given.labels)})
+        said = ", ".join(map(str, found[:4])) + ", ..." * (len(found) > 4)
+        text = f"metric auc needs labels 0 and 1, several of both; got {said}"
+        help = "give more samples of each, or use --metric top1"
+        raise MlfError(Problem("MLF0602", text, file, path="labels", help=help))
+
+
+def _elements(samples: Samples) -> int:
+    """Of one sample of the first input."""
+    return math.prod(next(iter(samples.inputs.values())).shape[1:])
 
 
 def has_classes(shape: tuple[int, ...]) -> bool:
@@ -137,15 +152,13 @@ def _classes(output: Array) -> Array:
 
 
 def _scores(output: Array, samples: Samples) -> Array:
-    """How much a sample looks like class 1: the last output, or the error of an autoencoder."""
+    """How much a sample looks like class 1: the last output, or the error of an autoencoder, whose
+    output has as many elements as its input (`check_metric`)."""
     flat = output.reshape(len(output), -1).astype(np.float64)
     if flat.shape[1] <= 2:
         last: Array = flat[:, -1]
         return last
     given = next(iter(samples.inputs.values()))
-    if given.size != output.size:
-        text = "metric auc needs one or two outputs, or as many as the input has elements"
-        raise MlfError(Problem("MLF0405", text))
     error: Array = np.mean((flat - given.reshape(flat.shape)) ** 2, axis=1)
     return error
 

@@ -16,7 +16,7 @@ from mlftool.quantize.metrics import (
     DROP,
     Goal,
     changed_classes,
-    check_labels,
+    check_metric,
     has_classes,
     largest_error,
     metric_for,
@@ -125,7 +125,7 @@ def quantized(
     first = float_outputs(plain)[0].type.tensor_type.shape
     shape = tuple(d.dim_value for d in first.dim)
     metric = metric_for(request.metric, judges, file, shape)
-    check_labels(metric, judges, judged, file, shape)
+    check_metric(metric, judges, judged, file, shape)
     best = improved(net, samples)
     studio, others = Studio(best.net, samples), Studio(best.net, judged)
     reference = others.run(None, others.outputs)
@@ -139,8 +139,8 @@ def quantized(
     device = Device(best.net, request.target, request.optimize)
     found = search(studio, best.plan, Prices(device, best.plan), judge, goal, request.flash, wish)
     if not found.fits:
-        raise _out_of_reach(request, goal, found, before)
-    found = _polished(studio, found, judge)
+        raise _out_of_reach(request, metric, goal, found, before)
+    found = _polished(studio, found, metric, judge)
     made = written(best.net, found.plan, PRODUCER)
     after = found.chosen.accuracy
     outputs = others.run(found.plan, others.outputs)
@@ -148,7 +148,7 @@ def quantized(
         outputs = device_outputs(made, judged)
         after = value_of(metric, outputs, reference, judged)
         if goal and not goal.met(after):
-            raise _out_of_reach(request, goal, found, before)
+            raise _out_of_reach(request, metric, goal, found, before)
     distance = sqnr(outputs, reference)
     costs = device.costs(found.plan)
     verdict = Judged(
@@ -174,16 +174,15 @@ def _check_finite(studio: Studio, file: str) -> None:
             raise MlfError(Problem("MLF0617", text, file, help="scale them as in training"))
 
 
-def _polished(studio: Studio, found: Found, judge: Callable[[Plan], float]) -> Found:
+def _polished(studio: Studio, found: Found, metric: str, judge: Callable[[Plan], float]) -> Found:
     """With biases corrected for the precisions that were chosen, if that helps."""
     if set(found.plan.precisions.values()) == {Precision.INT8}:
         return found  # they are
-    wanted = studio.judged(None)
-    goal = found.chosen
+    wanted, chosen = studio.judged(None), found.chosen
     for plan in bias_corrections(studio, found.plan):
         distance, accuracy = sqnr(studio.judged(plan), wanted), judge(plan)
-        if distance > goal.sqnr and accuracy >= goal.accuracy:
-            made = Point("biases corrected again", goal.cost, accuracy, distance)
+        if distance > chosen.sqnr and Goal(metric, chosen.accuracy).met(accuracy):
+            made = Point("biases corrected again", chosen.cost, accuracy, distance)
             return replace(found, plan=plan, chosen=made, curve=(*found.curve, made))
     return found
 
@@ -213,7 +212,9 @@ def _layers(
     return made_by
 
 
-def _out_of_reach(request: Request, goal: Goal | None, found: Found, before: float) -> MlfError:
+def _out_of_reach(
+    request: Request, metric: str, goal: Goal | None, found: Found, before: float
+) -> MlfError:
     """In one line what was asked for, and what can be had instead."""
     holds = [p for p in found.curve if request.flash is None or p.cost.flash <= request.flash]
     asked = [goal.text] if goal else []
@@ -221,18 +222,18 @@ def _out_of_reach(request: Request, goal: Goal | None, found: Found, before: flo
     text = f"cannot be reached: {' in '.join(asked)}"
     if not holds:
         least = min(found.curve, key=lambda p: (p.cost.flash, p.cost.instructions))
-        text += f"; the smallest is {_point(goal.metric if goal else 'sqnr', least)}"
+        text += f"; the smallest is {_point(metric, least)}"
     elif goal:
         best = max(holds, key=lambda p: (goal.merit(p.accuracy), -p.cost.instructions))
-        text += f"; {_point(goal.metric, best)} can"
+        text += f"; {_point(metric, best)} can"
     met = [p for p in found.curve if goal is None or goal.met(p.accuracy)]
     if holds and met and request.flash is not None:
         least = min(met, key=lambda p: (p.cost.flash, p.cost.instructions))
-        metric = goal.metric if goal else "sqnr"
         text += f"; the accuracy needs more flash: {_point(metric, least)}"
     if goal:
-        text += f"; the float model has {shown(goal.metric, before)}"
-    return MlfError(Problem("MLF0412", text, request.file))
+        text += f"; the float model has {shown(metric, before)}"
+    help = "ask for no more than that, calibrate with more samples, or train the model further"
+    return MlfError(Problem("MLF0412", text, request.file, help=help))
 
 
 def _point(metric: str, p: Point) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper
 
-from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Array
-from mlftool.runtime.vectors import LABELS, check_labels
+from mlftool.runtime.vectors import LABELS, ROWS, check_labels, missing, remedy
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,13 @@ def samples_of(arrays: Mapping[str, Array], model: ModelProto, file: str) -> Sam
     inputs: dict[str, Array] = {}
     for info in (i for i in model.graph.input if i.name not in stored):
         if info.name not in arrays:
-            hint = did_you_mean(info.name, arrays) if arrays else ""
             text = f"no array for input '{info.name}'"
-            problems.append(Problem("MLF0601", text, file, help=hint))
+            problems.append(Problem("MLF0601", text, file, help=missing(info.name, arrays)))
             continue
         try:
             inputs[info.name] = _shaped(arrays[info.name], info)
         except _MisfitError as error:
-            problems.append(Problem(error.code, str(error), file, path=info.name))
+            problems.append(error.problem(file, info.name))
     if problems:
         raise MlfError(problems)
     counts = {name: len(a) for name, a in inputs.items()}
@@ -75,7 +74,7 @@ def samples_of(arrays: Mapping[str, Array], model: ModelProto, file: str) -> Sam
     if len(set(counts.values())) != 1:
         text = ", ".join(f"'{name}' {count}" for name, count in counts.items())
         text = f"the arrays hold different numbers of samples: {text or 'there is no input'}"
-        raise MlfError(Problem("MLF0603", text, file))
+        raise MlfError(Problem("MLF0603", text, file, help=ROWS))
     labels = arrays.get(LABELS) if LABELS not in counts else None
     if labels is not None:
         check_labels(labels, next(iter(counts.values())), file)
@@ -92,18 +91,22 @@ def _given(arrays: Mapping[str, Array], model: ModelProto, file: str) -> list[Va
                 _shaped(arrays[info.name], info)
                 found.append(info)
             except _MisfitError as error:
-                problems.append(Problem(error.code, str(error), file, path=info.name))
+                problems.append(error.problem(file, info.name))
     if problems:
         raise MlfError(problems)
     return found
 
 
 class _MisfitError(Exception):
-    """What is wrong with an array, and its code."""
+    """What is wrong with an array, its code, and the remedy."""
 
-    def __init__(self, code: str, text: str) -> None:
+    def __init__(self, code: str, text: str, remedy: str) -> None:
         super().__init__(text)
-        self.code = code
+        self.code, self.remedy = code, remedy
+
+    def problem(self, file: str, name: str) -> Problem:
+        """Of the array `name` in a file."""
+        return Problem(self.code, str(self), file, path=name, help=self.remedy)
 
 
 def _shaped(array: Array, info: ValueInfoProto) -> Array:
@@ -112,20 +115,22 @@ def _shaped(array: Array, info: ValueInfoProto) -> Array:
     wanted = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     shape = tuple(d.dim_value for d in tensor.shape.dim)
     if array.dtype != wanted:
-        raise _MisfitError("MLF0602", f"wrong type; got {array.dtype}, expected {wanted}")
+        text = f"wrong type; got {array.dtype}, expected {wanted}"
+        raise _MisfitError("MLF0602", text, remedy(array, wanted, shape))
     if not array.size:
-        raise _MisfitError("MLF0617", f"no sample; got {list(array.shape)}")
+        text = f"no sample; got {list(array.shape)}"
+        raise _MisfitError("MLF0617", text, "save some, as the model gets them in use")
     forms = {shape: (1, *shape), (len(array) if array.ndim else 0, *shape): array.shape}
     if shape[:1] == (1,) and array.ndim == len(shape) and array.shape[1:] == shape[1:]:
         forms[array.shape] = (len(array), *shape)  # the batch counts samples
     if array.shape not in forms:
         expected = f"{list(shape)} or {['samples', *shape]}".replace("'", "")
         text = f"wrong shape; got {list(array.shape)}, expected {expected}"
-        raise _MisfitError("MLF0602", text)
+        raise _MisfitError("MLF0602", text, remedy(array, wanted, shape))
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.flatnonzero(~np.isfinite(array.reshape(-1)))[0])
         value = array.reshape(-1)[bad]
         where = [int(k) for k in np.unravel_index(bad, array.shape)]
         text = f"not finite; got {value} at {where}, expected numbers"
-        raise _MisfitError("MLF0617", text)
+        raise _MisfitError("MLF0617", text, "leave such samples out, or correct them")
     return np.ascontiguousarray(array.reshape(forms[array.shape]))

@@ -10,6 +10,7 @@ float model's accuracy, if that is wished for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -85,13 +86,15 @@ def _cost(s: Trials, plan: Plan) -> tuple[float, int]:
 
 
 def _wished(s: Trials, plan: Plan, wish: Goal) -> Plan:
-    """The plan that a little more makes as good as is wished for, or the same plan again."""
+    """The plan that a little more makes as good as is wished for, or the same plan again. It is
+    closer to the float model: a worse plan may have the accuracy by chance of a few samples."""
     asked, s.goal = s.goal, wish
+    s.least = s.sqnr(plan)
     s.instructions = s.point(plan).cost.instructions * (1 + LITTLE)
     better = _refined(s, plan)
     if s.fits(s.point(better)):
         return _cheapest(s, better)
-    s.goal = asked
+    s.goal, s.least = asked, -math.inf
     return plan
 
 

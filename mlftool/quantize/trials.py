@@ -35,8 +35,9 @@ def cheaper(a: Cost, b: Cost) -> bool:
 
 @dataclass
 class Trials:
-    """Measures plans and remembers them. `instructions` is the most that a plan may take; `left` is
-    how many plans may still be compiled to make one cheaper."""
+    """Measures plans and remembers them. `instructions` is the most that a plan may take, `least`
+    the SQNR in dB that it has to have besides the accuracy; `left` is how many plans may still be
+    compiled to make one cheaper."""
 
     studio: Studio
     prices: Prices
@@ -45,6 +46,7 @@ class Trials:
     flash: int | None
     left: int
     instructions: float = math.inf
+    least: float = -math.inf
     curve: list[Point] = field(default_factory=list)
     _points: dict[Key, Point] = field(default_factory=dict)
     _sqnrs: dict[Key, float] = field(default_factory=dict)
@@ -71,7 +73,8 @@ class Trials:
         return small and cost.instructions <= self.instructions
 
     def met(self, point: Point) -> bool:
-        return self.goal is None or self.goal.met(point.accuracy)
+        enough = self.goal is None or self.goal.met(point.accuracy)
+        return enough and point.sqnr >= self.least
 
     def fits(self, point: Point) -> bool:
         return self.holds(point.cost) and self.met(point)

@@ -40,7 +40,7 @@ def load_vectors(path: Path, tensors: Sequence[Tensor] = ()) -> dict[str, Array]
             arrays = {name: archive[name] for name in archive.files}
     except OSError as error:
         text = f"cannot be read: {error.strerror or error}"
-        raise MlfError(Problem("MLF0600", text, str(path))) from None
+        raise MlfError(Problem("MLF0600", text, str(path), help=_HELP)) from None
     except Exception as error:
         # Damaged files end in a dozen kinds: of numpy, zipfile, zlib, struct, the header's parser.
         raise MlfError(Problem("MLF0600", _why(error), str(path), help=_HELP)) from None
@@ -52,6 +52,40 @@ def load_vectors(path: Path, tensors: Sequence[Tensor] = ()) -> dict[str, Array]
 
 
 _HELP = "write the file with numpy.savez(path, **{'tensor name': array})"
+ROWS = "save one row for each sample in every array"
+
+
+def missing(name: str, arrays: Mapping[str, Array]) -> str:
+    """The remedy for a file without an array of that name."""
+    return did_you_mean(name, arrays) if arrays else f"the file has no array; {_HELP}"
+
+
+def remedy(array: Array, dtype: np.dtype[Any], shape: Sequence[int]) -> str:
+    """What makes samples of a tensor from an array of another type or shape, as far as that can be
+    told from them."""
+    if array.dtype != dtype and array.dtype.kind in "biuf" and dtype.kind in "biuf":
+        return f"if these are the values that the model was trained with: array.astype('{dtype}')"
+    if array.dtype != dtype:
+        return f"save an array of {dtype}"
+    if order := _reordered(array.shape, tuple(shape)):
+        return f"if only the order of the axes differs: array.transpose({order})"
+    return f"save an array of {['samples', *shape]}".replace("'", "")
+
+
+def _reordered(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of a batch's axes in which they have the tensor's, such as NHWC's for NCHW; () if
+    there is none or several are possible."""
+    wanted = shape if len(given) == len(shape) else (len(given[:1]), *shape)
+    inner = given[1:]
+    if len(given) != len(wanted) or len(set(inner)) < 2 or inner == wanted[1:]:
+        return ()
+    if sorted(inner) != sorted(wanted[1:]):
+        return ()
+    left, order = list(range(1, len(given))), [0]
+    for extent in wanted[1:]:  # equal extents keep their order
+        order.append(next(k for k in left if given[k] == extent))
+        left.remove(order[-1])
+    return tuple(order)
 
 
 def _why(error: Exception) -> str:
@@ -90,19 +124,19 @@ def samples_of(
     for tensor in tensors:
         if tensor.name not in arrays:
             text = f"no array for tensor '{tensor.name}'"
-            hint = did_you_mean(tensor.name, arrays) if arrays else ""
-            problems.append(Problem("MLF0601", text, file, help=hint))
+            problems.append(Problem("MLF0601", text, file, help=missing(tensor.name, arrays)))
             continue
         try:
             made[tensor.name] = slots(arrays[tensor.name], tensor)
             counts[tensor.name] = _sample_count(made[tensor.name], tensor)
         except ValueError as error:
-            hint = _batch_hint(arrays[tensor.name], tensor)
+            array = arrays[tensor.name]
+            hint = _batch_hint(array, tensor) or remedy(array, tensor.dtype, tensor.shape)
             problems.append(Problem("MLF0602", str(error), file, path=tensor.name, help=hint))
     if len(set(counts.values())) > 1:
         text = ", ".join(f"'{name}' {count}" for name, count in counts.items())
         text = f"the arrays hold different numbers of samples: {text}"
-        problems.append(Problem("MLF0603", text, file))
+        problems.append(Problem("MLF0603", text, file, help=ROWS))
     if problems:
         raise MlfError(problems)
     count = next(iter(counts.values()), 1)
@@ -145,7 +179,8 @@ def paired(
     )
     if len(given) != len(wanted):
         text = f"wrong number of samples; got {len(wanted)}, expected {len(given)}"
-        raise MlfError(Problem("MLF0603", f"{text} as in the inputs", str(expected)))
+        text = f"{text} as in the inputs"
+        raise MlfError(Problem("MLF0603", text, str(expected), help=ROWS))
     return given, wanted
 
 
@@ -219,7 +254,7 @@ def check_labels(labels: Array, samples: int, file: str) -> None:
     """Raises MlfError unless `labels` holds one class index per sample."""
     if labels.dtype.kind not in "iu" or labels.shape != (samples,):
         text = f"got {labels.dtype} {list(labels.shape)}, expected integers [{samples}]"
-        raise MlfError(Problem("MLF0602", text, file, path=LABELS))
+        raise MlfError(Problem("MLF0602", text, file, path=LABELS, help=_indices(labels, samples)))
 
 
 def check_classes(labels: Array, classes: int, file: str) -> None:
@@ -227,5 +262,20 @@ def check_classes(labels: Array, classes: int, file: str) -> None:
     bad = labels[(labels < 0) | (labels >= classes)]
     if bad.size:
         text = f"got {bad[0]}, expected 0 to {classes - 1}, the places of the largest score"
-        help = "labels that count from 1 are one too large" if bad.min() == classes else ""
+        help = "labels that count from 1 are one too large"
+        if bad.min() != classes:
+            help = "a label is the index of its class's score; leave other samples out"
         raise MlfError(Problem("MLF0602", text, file, path=LABELS, help=help))
+
+
+def _indices(labels: Array, samples: int) -> str:
+    """The remedy for labels that are no class indices."""
+    if labels.ndim == 2 and labels.shape == (samples, 1):
+        return "one label for each sample: labels[:, 0]"
+    if labels.ndim == 2 and len(labels) == samples and labels.dtype.kind in "biuf":
+        return "if they are one-hot: labels.argmax(axis=1)"
+    if labels.shape == (samples,) and labels.dtype.kind in "bf":
+        return "labels.astype('int64')"
+    if labels.shape == (samples,):
+        return "a label is the index of its class's score"
+    return ROWS

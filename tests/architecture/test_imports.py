@@ -71,6 +71,9 @@ ALLOWED = {
     # Where a test can run decides which targets a model gets.
     "manifest": {"errors", "files", "keywords", "options", "runtime", "targets", "sizes"},
     "stamps": {"errors", "files", "frontends", "importer", "mlf"},
+    "quantized": {
+        *("errors", "files", "frontends", "manifest", "mlf", "quantize", "runtime", "stamps"),
+    },
     "builder": {
         "advice",
         "errors",
@@ -83,7 +86,7 @@ ALLOWED = {
         "importer",
         "manifest",
         "mlf",
-        "quantize",
+        "quantized",
         "runtime",
         "stamps",
         "targets",

@@ -14,6 +14,7 @@ from mlftool.cli import main
 from mlftool.errors import MlfError
 from mlftool.manifest import Budget, Limits, load, schema
 from mlftool.manifest import Test as Check  # pytest would collect a class named Test
+from mlftool.manifest.bazel import main as repository
 from mlftool.manifest.bazel import packages
 from mlftool.manifest.entries import entries
 
@@ -173,6 +174,36 @@ def test_what_says_how_memory_is_planned_stays(folder: Path) -> None:
     assert 'ram_budget = "2KiB"' in files["own/BUILD.bazel"]
     specs = [spec_of(read, e, e.name, "aot") for e in entries(read)]
     assert [s.ram_goal for s in specs] == [None, None, None]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_bazel_needs_vectors_for_a_budget(
+    folder: Path, capsys: pytest.CaptureFixture[str], own: bool
+) -> None:
+    """The line is the manifest's: the user has not written the packages that are made of it."""
+    budget = "budget: {flash: 1MiB}"
+    text = HEAD + f"  g: {{model: gesture_int8.onnx, targets: [cortex-m4], {budget}}}\n"
+    if not own:
+        text = text.replace(f", {budget}", "").replace(
+            "models:", f"defaults: {{{budget}}}\nmodels:"
+        )
+    text += "  h: {model: gesture_int8.onnx, targets: [host], budget: {flash: 1}}\n"
+    file = manifest(text)
+    assert main(["check", str(file)]) == 0
+    capsys.readouterr()
+    Path("WORKSPACE").touch()
+    path = ("models.g" if own else "defaults") + ".budget"
+    line = next(i for i, t in enumerate(text.splitlines(), 1) if budget in t)
+    made = [str(file), "//:models.yaml", "@mlftool", str(folder / "store"), str(folder / "made")]
+    for run in (lambda: repository(made), lambda: main(["bazel", str(file), "--write", "BUILD"])):
+        assert run() == 2
+        said = capsys.readouterr().err
+        assert f"{file.name}:{line}:" in said
+        assert f" error[MLF0120]: {path}: Bazel checks a budget with a run" in said
+        assert "got no test vectors of 'g'" in said
+        assert "\nhelp: add test: " in said
+        assert "'h'" not in said
+    assert not Path("BUILD").exists()
 
 
 def test_a_budget_for_a_strange_target(folder: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -85,8 +87,55 @@ def test_what_cannot_be_reached_is_said(
 ) -> None:
     manifest.write_text(TEXT.replace("8KiB", "8B"))
     assert main(["build", str(manifest), "-o", str(tmp_path / "out"), "-j", "1"]) == 2
-    assert "MLF0412]: cannot be reached" in capsys.readouterr().err
-    assert not list((tmp_path / "out").rglob("*.tar"))
+    said = capsys.readouterr().err
+    column = TEXT.splitlines()[5].index("90%") + 1
+    place = f"models.yaml:6:{column}: error[MLF0412]: models.net.quantize.accuracy.at_least: "
+    assert f"{place}cannot be reached" in said
+    assert "\nhelp: ask for no more than that" in said
+    assert not [f for f in (tmp_path / "out").rglob("*") if f.is_file()]
+
+
+def test_build_keeps_the_report_and_the_model_of_all_targets(
+    manifest: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from mlftool.quantize import quantizer
+
+    calls, quantized = [], quantizer.quantized
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return quantized(*arguments)
+
+    monkeypatch.setattr(quantizer, "quantized", counted)
+    folder = tmp_path / "out"
+    arguments = ["build", str(manifest), "-o", str(folder), "-j", "1"]
+    assert main(arguments) == 0
+    assert len(calls) == 1
+    assert capsys.readouterr().err.count("; net: agreement 100.00 %, of the float model 100") == 3
+    report = json.loads((folder / "net" / "quantized.json").read_text())
+    assert (report["metric"], report["accuracy_after"]) == ("agreement", 1)
+    assert len(report["layers"]) == 7
+    model = (folder / "net" / "quantized.onnx").read_bytes()
+
+    # Another target takes the same model; a report that is lost is made again.
+    manifest.write_text(TEXT.replace("cortex-m4]", "cortex-m4, cortex-m7]"))
+    assert main(arguments) == 0
+    assert len(calls) == 1
+    (folder / "net" / "quantized.json").unlink()
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == 0
+    assert len(calls) == 2
+    assert (folder / "net" / "quantized.onnx").read_bytes() == model
+    (one, *_) = json.loads(capsys.readouterr().out)["entries"]
+    assert one["quantized"] == [
+        {
+            **{"model": "net", "metric": "agreement", "before": 1, "after": 1},
+            "report": str(folder / "net" / "quantized.json"),
+        }
+    ]
 
 
 def test_the_rule_has_what_the_key_says(manifest: Path) -> None:

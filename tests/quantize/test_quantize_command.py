@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,6 +128,11 @@ def test_the_report_for_scripts_and_people(
         ({"x": samples(), "labels": np.zeros(24)}, "MLF0602]: labels: got float64 [24]"),
         ({"x": samples(), "labels": np.arange(24)}, "MLF0602]: labels: got "),
         ({"x": samples(), "labels": np.full(24, -1)}, "MLF0602]: labels: got -1, expected 0 to "),
+        ({"x": samples(), "labels": np.eye(24)}, "MLF0602]: labels: got float64 [24, 24]"),
+        ({"x": samples(), "labels": np.zeros((24, 1), int)}, "MLF0602]: labels: got int64 [24, 1]"),
+        ({"x": samples(), "labels": np.full(24, "a")}, "MLF0602]: labels: got <U1 [24]"),
+        ({"x": samples().astype(str)}, "MLF0602]: x: wrong type; got <U"),
+        ({"x": samples().astype(np.complex64)}, "MLF0602]: x: wrong type; got complex64"),
         ({"x": np.full_like(samples(), 3e38)}, "' is not finite for "),
     ],
 )
@@ -138,9 +145,66 @@ def test_data_that_do_not_fit_are_refused_in_a_line(
 ) -> None:
     assert quantise(mobile(), arrays) == 2
     said = capsys.readouterr()
-    assert expected in said.err
-    assert len([line for line in said.err.splitlines() if "error[" in line]) == 1
+    first, second = said.err.splitlines()
+    assert expected in first
+    assert first.startswith(str(tmp_path / "data.npz"))
+    assert second.startswith("help: ")
     assert not said.out
+    assert not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("array", "remedy"),
+    [
+        (samples()[:, 0].transpose(0, 2, 3, 1), "array.transpose((0, 3, 1, 2))"),
+        (samples().transpose(0, 3, 4, 2, 1), "array.transpose((0, 4, 3, 1, 2))"),
+        (samples()[..., :5], "save an array of [samples, 1, 3, 12, 12]"),
+        ((255 * samples()).astype(np.uint8), "array.astype('float32')"),
+    ],
+)
+def test_the_remedy_makes_samples_of_it_where_that_can_be_told(
+    quantise: Run, capsys: pytest.CaptureFixture[str], array: np.ndarray, remedy: str
+) -> None:
+    assert quantise(mobile(), {"x": array}) == 2
+    assert remedy in capsys.readouterr().err.splitlines()[1]
+    if "transpose" in remedy:
+        order = tuple(int(k) for k in re.findall(r"\d", remedy))
+        assert array.transpose(order).shape[-3:] == (3, 12, 12)
+
+
+def _pickled(file: Path) -> None:
+    np.savez(file, x=np.array([1, "a"], object))
+
+
+def _member(file: Path) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("x.txt", "no array")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda file: None,
+        lambda file: file.mkdir(),
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_bytes(b"PK\x03\x04 and no more"),
+        lambda file: file.write_text("x: 1"),
+        lambda file: np.save(file.open("wb"), samples()),
+        _pickled,
+        _member,
+    ],
+)
+def test_a_file_that_has_no_arrays_is_refused_with_a_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], write: Callable[[Path], object]
+) -> None:
+    file = tmp_path / "data.npz"
+    write(file)
+    onnx.save(mobile(), tmp_path / "net.onnx")
+    given = ["quantize", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "out.onnx")]
+    assert main([*given, "--data", str(file)]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"{file}: error[MLF0600]: ")
+    assert second == "help: write the file with numpy.savez(path, **{'tensor name': array})"
     assert not (tmp_path / "out.onnx").exists()
 
 
@@ -269,6 +333,36 @@ def test_what_has_no_classes_is_judged_by_its_error(
     given = draw.normal(size=(20, 1, 6)).astype(np.float32)
     assert quantise(model, {"x": given}, "--json", "--at-least", "0.5") == 0
     assert json.loads(capsys.readouterr().out)["metric"] == metric
+
+
+@pytest.mark.parametrize(
+    ("classes", "metric", "labels", "expected"),
+    [
+        (1, "top1", 0, "MLF0405]: metric top1 needs a score for each class; got an output of [1,"),
+        (1, "agreement", 0, "MLF0405]: metric agreement needs a score for each class; got an"),
+        (5, "auc", 0, "MLF0405]: metric auc needs one or two outputs, or as many as inputs; got"),
+        (2, "auc", 0, "MLF0602]: labels: metric auc needs labels 0 and 1, several of both; got 0"),
+        (2, "auc", 3, "MLF0602]: labels: metric auc needs labels 0 and 1, several of both; got 0"),
+    ],
+)
+def test_a_metric_that_outputs_have_no_value_of_is_refused(
+    quantise: Run,
+    capsys: pytest.CaptureFixture[str],
+    classes: int,
+    metric: str,
+    labels: int,
+    expected: str,
+) -> None:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1,6] x) => (float[1,{classes}] y)
+        <float[6,{classes}] w = {{{", ".join(["1"] * 6 * classes)}}}> {{ y = MatMul(x, w) }}"""
+    )
+    given = {"x": np.ones((20, 1, 6), np.float32), "labels": np.arange(20) % (labels + 1)}
+    assert quantise(model, given, "--metric", metric) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert expected in first
+    assert "data.npz: error[" in first
+    assert second.startswith("help: ")
 
 
 def test_an_output_without_a_type_gets_one(quantise: Run, tmp_path: Path) -> None:

@@ -93,6 +93,29 @@ def test_a_wish_costs_little(helps: Precision, wish: float | None, wide: int) ->
     assert found.chosen.cost.instructions <= (1 + LITTLE) * cheapest
 
 
+def test_a_wish_is_not_met_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan of fewer bits is further from the float model, and may be right more often on a few
+    samples: here with four bits in any layer, and with 16 in the first."""
+    monkeypatch.setattr("mlftool.quantize.search.SLACK", 60.0)  # no plan is too far to be tried
+    plain = prepared(residual(), "net")
+    net = network(plain, "net")
+    studio = Studio(net, samples_of({"x": samples()}, plain, "data"))
+    plan = plainest(net, ranges_of(studio))
+    prices = Prices(Device(net, "cortex-m4", "speed"), plan)
+    first = net.layers[0].name
+
+    def judge(plan: Plan) -> float:
+        kinds = set(plan.precisions.values())
+        lucky = Precision.INT4 in kinds or plan.precisions[first] is Precision.INT16
+        return 1.0 if lucky or kinds == {Precision.FLOAT} else 0.998
+
+    found = search(studio, plan, prices, judge, Goal("top1", 0.997), None, Goal("top1", 1.0))
+    base = next(p for p in found.curve if p.what == "all int8")
+    assert found.chosen.accuracy == 1
+    assert found.chosen.sqnr >= base.sqnr
+    assert Precision.INT4 not in found.plan.precisions.values()
+
+
 def test_all_that_can_be_had_is_said() -> None:
     with pytest.raises(
         MlfError, match=r"cannot be reached: sqnr at least 400.00 dB; .* can; "
