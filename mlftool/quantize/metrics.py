@@ -45,7 +45,7 @@ def metric_for(
     """The metric that is asked for, or the best that the data and an output of `shape` allow.
     Raises MlfError."""
     if name is None and samples.labels is None:
-        return "agreement" if has_classes(shape) else "sqnr"
+        return "agreement" if has_classes(shape, samples) else "sqnr"
     if name is None:
         return "top1"
     if name in ("top1", "auc") and samples.labels is None:
@@ -84,9 +84,11 @@ def _elements(samples: Samples) -> int:
     return math.prod(next(iter(samples.inputs.values())).shape[1:])
 
 
-def has_classes(shape: tuple[int, ...]) -> bool:
-    """Whether an output of the shape is a score for each class: no image, no single number."""
-    return math.prod(shape) == max(shape, default=0) > 1
+def has_classes(shape: tuple[int, ...], samples: Samples) -> bool:
+    """Whether an output of the shape is a score for each class: no image, no single number, and no
+    signal as long as one that the model reads, such as that of a denoiser."""
+    row = math.prod(shape) == max(shape, default=0) > 1
+    return row and all(math.prod(a.shape[1:]) != math.prod(shape) for a in samples.inputs.values())
 
 
 def changed_classes(outputs: Outputs, reference: Outputs) -> int:

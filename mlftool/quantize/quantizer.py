@@ -154,7 +154,7 @@ def quantized(
     verdict = Judged(
         *(len(judged), judged is not samples, sqnr(others.judged(found.plan), others.judged(None))),
         *(len(samples), found.chosen.sqnr, largest_error(outputs, reference)),
-        changed_classes(outputs, reference) if has_classes(shape) else None,
+        changed_classes(outputs, reference) if has_classes(shape, judged) else None,
     )
     return Quantized(
         *(made, request, metric, goal, verdict, before, after, distance, request.on_device),

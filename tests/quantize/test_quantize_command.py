@@ -317,7 +317,9 @@ def test_labels_that_a_model_gives_itself_are_left_alone(quantise: Run, tmp_path
     assert theirs[0][0, 0] == theirs[1].argmax()
 
 
-@pytest.mark.parametrize(("shape", "metric"), [((1, 4), "agreement"), ((1, 1), "sqnr")])
+@pytest.mark.parametrize(
+    ("shape", "metric"), [((1, 4), "agreement"), ((1, 1), "sqnr"), ((1, 6), "sqnr")]
+)
 def test_what_has_no_classes_is_judged_by_its_error(
     quantise: Run, capsys: pytest.CaptureFixture[str], shape: tuple[int, int], metric: str
 ) -> None:
