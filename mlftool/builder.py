@@ -19,7 +19,14 @@ from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, MlfError, Probl
 from mlftool.files import read_plain
 from mlftool.manifest import Limits, Manifest, UserTarget
 from mlftool.manifest.entries import Entry, executor_options, has_budget, ram_goal
-from mlftool.quantized import Accuracy, accuracies, has_reports, in_manifest, quantized_model
+from mlftool.quantized import (
+    Accuracy,
+    accuracies,
+    has_reports,
+    in_manifest,
+    named_by_file,
+    quantized_model,
+)
 from mlftool.stamps import Stamp, compiler_digest
 
 if TYPE_CHECKING:
@@ -201,7 +208,8 @@ def _modules(
         spec_of(manifest, entry, name, executor, folder, compiler)
         for name, executor in zip(entry.models, entry.executors, strict=True)
     ]
-    with bounded(first, data, others=others, help_=more):
+    sources = {manifest.locate(m.model): s.model for m, s in zip(models, specs, strict=True)}
+    with bounded(first, data, others=others, help_=more), named_by_file(sources):
         return compile_specs(specs)
 
 
@@ -264,26 +272,33 @@ def spec_of(
 
 
 def _in_manifest(manifest: Manifest, entry: Entry, problem: Problem) -> Problem:
-    """A given shape or value that does not fit is the manifest's mistake, so its place is there,
-    and so is what is wrong with an archive as a whole, such as its version."""
+    """A given shape, value, state or stream that does not fit is the manifest's mistake, so its
+    place is there, and so is what is wrong with an archive as a whole, such as its version."""
     if not problem.file:
         path = f"archives.{entry.name}" if entry.name in manifest.archives else ""
         path = path or f"models.{entry.name}"
         line, column = manifest.place(path) if path in manifest.places else (0, 0)
         path = problem.path or path
         return replace(problem, file=str(manifest.file), line=line, column=column, path=path)
-    for name in entry.models:
-        key = "input_values" if problem.code == "MLF0209" else "input_shapes"
+    key = _key_of(problem)
+    for name in entry.models if key else ():
         path = f"models.{name}.{key}"
         file = manifest.locate(manifest.models[name].model)
-        given = problem.code in ("MLF0208", "MLF0209")
-        if given and problem.file == str(file) and path in manifest.places:
+        if problem.file == str(file) and path in manifest.places:
             line, column = manifest.place(path)
             where = f"{file.name}: {problem.path}" if problem.path else file.name
             message = f"{problem.message} (in {where})"
             place = replace(problem, file=str(manifest.file), line=line, column=column)
             return replace(place, path=path, message=message)
     return in_manifest(manifest, entry.models, problem)
+
+
+def _key_of(problem: Problem) -> str:
+    """The key of a model that such a problem is about; "" for those of the model itself."""
+    if problem.code == "MLF0400":
+        word = problem.path.partition(" ")[0]
+        return word if word in ("state", "stream") else ""
+    return {"MLF0208": "input_shapes", "MLF0209": "input_values"}.get(problem.code, "")
 
 
 def _memory(manifest: Manifest, bundle: Bundle, name: str, executor: str) -> Memory:

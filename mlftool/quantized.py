@@ -7,13 +7,13 @@ FOLDER/<model>/quantized.json    the report of `mlftool quantize`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.errors import Problem
+from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
 from mlftool.manifest import Manifest, Model
 from mlftool.manifest.quantize import cost_target
@@ -86,6 +86,20 @@ def quantized_for(manifest: Manifest, model: Model) -> str:
     """The built-in target whose costs decide how a model is quantised."""
     bases = [own.base if (own := manifest.targets.get(t)) else t for t in model.targets]
     return cost_target(bases)
+
+
+@contextmanager
+def named_by_file(sources: Mapping[Path, Path | ModelProto]) -> Iterator[None]:
+    """What is wrong with a quantised model is said of the file that it is made of: in memory it is
+    called by its graph's name. `sources` has what is compiled, by the file."""
+    try:
+        yield
+    except MlfError as error:
+        from mlftool.frontends.load import model_name
+
+        found = {str(model_name(source)): str(file) for file, source in sources.items()}
+        problems = [replace(p, file=found.get(p.file, p.file)) for p in error.problems]
+        raise MlfError(problems, error.exit_code) from None
 
 
 def in_manifest(manifest: Manifest, names: Sequence[str], problem: Problem) -> Problem:

@@ -28,7 +28,8 @@ def with_states(graph: Graph, words: Sequence[str], file: str) -> Graph:
         kept.append(State(source, output, _start(graph, source, output)))
     if not problems and len(kept) == len(graph.outputs):
         text = "every output is a state; expected at least one that is not"
-        problems.append(Problem("MLF0400", text, file))
+        help = "export the model with the result as a further output"
+        problems.append(Problem("MLF0400", text, file, path="state", help=help))
     if problems:
         raise MlfError(problems)
     return graph.replace(kept=tuple(kept))
@@ -43,27 +44,39 @@ def _pairs(graph: Graph, words: Sequence[str], file: str) -> Iterator[tuple[str,
         if not graph.states:
             text = "the model has no state of its own; name its inputs and outputs"
             help = "--state INPUT=OUTPUT, or state: {INPUT: OUTPUT} in a manifest"
-            raise MlfError(Problem("MLF0400", text, file, help=help))
+            raise MlfError(Problem("MLF0400", text, file, path="state", help=help))
         yield from ((state.input, state.output) for state in graph.states)
 
 
 def _fault(graph: Graph, source: str, output: str, kept: Sequence[State]) -> tuple[str, str]:
     """What is wrong with a pair, and what may be meant."""
     if not output:
-        return f"names no output; expected {source or 'INPUT'}=OUTPUT", ""
+        return f"names no output; expected {source or 'INPUT'}=OUTPUT", _alike(graph, source)
     for kind, name, names in (("input", source, graph.inputs), ("output", output, graph.outputs)):
         if name not in names:
             return f"'{name}' is not an {kind} of the model", did_you_mean(name, names)
     if any(source == s.input or output == s.output for s in kept):
-        return f"'{source}' or '{output}' is in two states", ""
+        text = f"'{source}' or '{output}' is in two states"
+        return text, "each input and each output is in one state at most"
     before, behind = graph.types[source], graph.types[output]
     if before != behind:
-        return f"input {before} and output '{output}' {behind} differ; expected one type", ""
+        text = f"input {before} and output '{output}' {behind} differ; expected one type"
+        return text, _alike(graph, source)
     if output + EXTENTS in graph.outputs:  # a shorter tensor than the input is
-        return f"output '{output}' {behind} has an extent known only at run time", ""
+        text = f"output '{output}' {behind} has an extent known only at run time"
+        return text, "export the model with the size of each call"
     if not before.bytes:
-        return f"{before} has no elements", ""
+        return f"{before} has no elements", "leave out this state"
     return "", ""
+
+
+def _alike(graph: Graph, source: str) -> str:
+    """The remedy for an input that is paired with no output, or with one of another type."""
+    if source not in graph.inputs:
+        return f"inputs are: {', '.join(graph.inputs)}"
+    kind = graph.types[source]
+    names = [name for name in graph.outputs if graph.types[name] == kind]
+    return f"outputs of this type: {', '.join(names)}" if names else f"no output is {kind}"
 
 
 def _start(graph: Graph, source: str, output: str) -> np.ndarray:

@@ -16,6 +16,8 @@ from mlftool.frontends.streaming.rules import Form, rule_of
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
 
+_FORM = "as axis=2 and step=1: the axis of time, and how many new elements a run takes"
+
 
 def streamed(graph: Graph, words: Sequence[str], model: Source, file: str) -> Graph:
     """The streaming form of a model, if `words` ask for it: axis=A, of the inputs that have time,
@@ -25,11 +27,11 @@ def streamed(graph: Graph, words: Sequence[str], model: Source, file: str) -> Gr
     wrong = [word for word in words if not re.fullmatch(r"axis=[^=]+|step=[1-9][0-9]{0,5}", word)]
     if wrong:
         text = f"got '{wrong[0]}', expected axis=A or step=N"
-        raise MlfError(Problem("MLF0400", text, file, path="stream"))
+        raise MlfError(Problem("MLF0400", text, file, path="stream", help=_FORM))
     given = dict(word.split("=", 1) for word in words)
     if len(given) < len(words):
         text = f"got {', '.join(words)}; expected each of axis and step once"
-        raise MlfError(Problem("MLF0400", text, file, path="stream"))
+        raise MlfError(Problem("MLF0400", text, file, path="stream", help=_FORM))
     step = int(given.get("step", 1))
     axes = _axes(graph, given.get("axis", ""), model, file)
     s = Stream(graph, consts=dict(graph.consts))
@@ -38,10 +40,12 @@ def streamed(graph: Graph, words: Sequence[str], model: Source, file: str) -> Gr
         length = graph.types[name].shape[axis]
         if length < 2:
             text = f"axis {axis} of '{name}' has one element; expected an axis of time"
-            raise MlfError(Problem("MLF0400", text, file, path="stream"))
+            help = "export the model with a whole sequence, or choose another axis"
+            raise MlfError(Problem("MLF0400", text, file, path="stream", help=help))
         if not 1 <= step < length:
             text = f"step {step} of the {length} elements of '{name}'; expected 1 to {length - 1}"
-            raise MlfError(Problem("MLF0400", text, file, path="stream"))
+            help = "export the model with a longer sequence, or take a smaller step"
+            raise MlfError(Problem("MLF0400", text, file, path="stream", help=help))
         s.types[name] = _shortened(graph.types[name], Track(axis, step))
         s.tracks[name] = Track(axis, step)
     problems = list(_rewritten(s, file))
