@@ -22,6 +22,7 @@ from mlftool.stamps import Stamp
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from mlftool.frontends.models import Source
     from mlftool.quantize.quantizer import Quantized
 
 NAME, REPORT = "quantized.onnx", "quantized.json"
@@ -89,13 +90,13 @@ def quantized_for(manifest: Manifest, model: Model) -> str:
 
 
 @contextmanager
-def named_by_file(sources: Mapping[Path, Path | ModelProto]) -> Iterator[None]:
+def named_by_file(sources: Mapping[Path, Source]) -> Iterator[None]:
     """What is wrong with a quantised model is said of the file that it is made of: in memory it is
     called by its graph's name. `sources` has what is compiled, by the file."""
     try:
         yield
     except MlfError as error:
-        from mlftool.frontends.load import model_name
+        from mlftool.frontends.models import model_name
 
         found = {str(model_name(source)): str(file) for file, source in sources.items()}
         problems = [replace(p, file=found.get(p.file, p.file)) for p in error.problems]

@@ -64,11 +64,8 @@ def check_metric(
     if metric in ("top1", "agreement") and elements < 2:
         text = f"metric {metric} needs a score for each class; got an output of {list(shape)}"
         raise MlfError(Problem("MLF0405", text, file, help="or use --metric sqnr or auc"))
-    if metric == "auc" and elements > 2 and elements != _elements(judged):
-        text = f"metric auc needs one or two outputs, or as many as inputs; got {list(shape)}"
-        raise MlfError(Problem("MLF0405", text, file, help="or use --metric top1"))
     if given.labels is None or judged.labels is None:
-        return
+        return  # metric_for has refused a metric that needs them
     if metric == "top1":
         vectors.check_classes(given.labels, elements, file)
     if metric == "auc" and not set(given.labels) <= {0, 1} == set(judged.labels):
@@ -77,6 +74,9 @@ def check_metric(
         text = f"metric auc needs labels 0 and 1, several of both; got {said}"
         help = "give more samples of each, or use --metric top1"
         raise MlfError(Problem("MLF0602", text, file, path="labels", help=help))
+    if metric == "auc" and elements > 2 and elements != _elements(judged):
+        text = f"metric auc needs one or two outputs, or as many as inputs; got {list(shape)}"
+        raise MlfError(Problem("MLF0405", text, file, help="or use --metric top1"))
 
 
 def _elements(samples: Samples) -> int:

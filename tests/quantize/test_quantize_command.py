@@ -342,7 +342,7 @@ def test_what_has_no_classes_is_judged_by_its_error(
     [
         (1, "top1", 0, "MLF0405]: metric top1 needs a score for each class; got an output of [1,"),
         (1, "agreement", 0, "MLF0405]: metric agreement needs a score for each class; got an"),
-        (5, "auc", 0, "MLF0405]: metric auc needs one or two outputs, or as many as inputs; got"),
+        (5, "auc", 1, "MLF0405]: metric auc needs one or two outputs, or as many as inputs; got"),
         (2, "auc", 0, "MLF0602]: labels: metric auc needs labels 0 and 1, several of both; got 0"),
         (2, "auc", 3, "MLF0602]: labels: metric auc needs labels 0 and 1, several of both; got 0"),
     ],
