@@ -9,16 +9,19 @@ import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, MlfError, Problem
 from mlftool.files import read_plain
 from mlftool.manifest import Limits, Manifest, UserTarget
 from mlftool.manifest.entries import Entry, executor_options, has_budget, ram_goal
+from mlftool.progress import step
 from mlftool.quantized import (
     Accuracy,
     accuracies,
@@ -27,6 +30,7 @@ from mlftool.quantized import (
     named_by_file,
     quantized_model,
 )
+from mlftool.signals import never_ignored, outside_imports
 from mlftool.stamps import Stamp, compiler_digest
 
 if TYPE_CHECKING:
@@ -121,29 +125,81 @@ def _run(
     # Forked workers start at once, and safely: this process has no threads and no numpy.
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if "fork" in methods else methods[0])
-    pool = ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts)
-    futures = {
-        pool.submit(_build_one, manifest, entry, folder, compiler): entry for entry in wanted
-    }
+    pool = ProcessPoolExecutor(jobs, context, initializer=_as_worker)
     try:
-        for future in as_completed(futures):
-            try:
-                yield future.result()
-            except BrokenProcessPool:  # every future that was left gets this
-                problem = Problem(
-                    "MLF0701",
-                    "the compiling process was killed; got no result, expected an archive",
-                    path=futures[future].output,
-                    help="perhaps memory ran out: try fewer jobs, -j 1",
-                )
-                yield Result(futures[future], 0, problems=(problem,), exit_code=ENVIRONMENT)
+        with _whole():  # a worker that is not known yet could not be ended
+            futures = {pool.submit(_task, manifest, e, folder, compiler): e for e in wanted}
+        left = set(futures)
+        while left:
+            with step(f"compiling {_named([e for f, e in futures.items() if f in left][:jobs])}"):
+                done, left = wait(left, return_when=FIRST_COMPLETED)
+            yield from (_result(future, futures[future]) for future in done)
+    except BaseException:
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    # Ctrl-C reaches the whole process group; the parent alone answers it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+_ENDS = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM}
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """What asks for the end waits until this is done."""
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
+def _named(entries: Sequence[Entry]) -> str:
+    return ", ".join(entry.output.removesuffix(".tar") for entry in entries)
+
+
+def _result(future: Future[Result], entry: Entry) -> Result:
+    try:
+        return future.result()
+    except BrokenProcessPool:  # every future that was left gets this
+        problem = Problem(
+            "MLF0701",
+            "the compiling process was killed; got no result, expected an archive",
+            path=entry.output,
+            help="perhaps memory ran out: try fewer jobs, -j 1",
+        )
+        return Result(entry, 0, problems=(problem,), exit_code=ENVIRONMENT)
+
+
+class _EndedError(BaseException):
+    """The process that gave this one its work was interrupted."""
+
+
+def _as_worker() -> None:
+    # Ctrl-C and the end of a terminal reach the whole process group. The parent alone answers
+    # them, and ends the others.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is begun
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
+
+
+def _task(manifest: Manifest, entry: Entry, folder: Path | None, compiler: str) -> Result:
+    """`_build_one` in a worker, which the parent may end: temporary files go first."""
+    try:
+        with never_ignored(_EndedError):
+            signal.signal(signal.SIGTERM, outside_imports(_end))
+            try:
+                return _build_one(manifest, entry, folder, compiler)
+            finally:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    except _EndedError:
+        os._exit(128 + signal.SIGTERM)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise _EndedError
 
 
 def _build_one(manifest: Manifest, entry: Entry, folder: Path | None, compiler: str) -> Result:

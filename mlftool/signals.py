@@ -1,12 +1,55 @@
-"""Exceptions that the handlers of signals raise, where Python would lose them."""
+"""Exceptions that the handlers of signals raise, where Python would lose them or crash."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
+from typing import NoReturn
+
+Handler = Callable[[int, "FrameType | None"], object]
+
+_IMPORT = "<frozen importlib._bootstrap>"
+_AGAIN_S = 0.02
+_MOST_TIMES = 250  # 5 s, for a program that runs all of its work inside an import
+
+
+def outside_imports(handler: Handler) -> Handler:
+    """The same handler, put off while a module is being imported.
+
+    What it raises there would pass through native code that packages run when they are imported:
+    some make another exception of it, and some end the process with a segmentation fault.
+    """
+    times = 0
+
+    def put_off(number: int, frame: FrameType | None) -> None:
+        nonlocal times
+        if times < _MOST_TIMES and _is_importing(frame):
+            times += 1
+            # To the main thread, so that it also ends a call of the system that has begun by then.
+            again = partial(signal.pthread_kill, threading.main_thread().ident or 0, number)
+            timer = threading.Timer(_AGAIN_S, again)
+            timer.daemon = True
+            timer.start()
+            return
+        handler(number, frame)
+
+    return put_off
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != _IMPORT:
+        frame = frame.f_back
+    return frame is not None
+
+
+def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """What Ctrl-C does in Python."""
+    raise KeyboardInterrupt
 
 
 @contextmanager

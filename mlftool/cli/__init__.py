@@ -26,8 +26,8 @@ from typing import Any, NoReturn, TextIO
 
 from mlftool.cli import terminal
 from mlftool.cli.usage import HelpFormatter
-from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
-from mlftool.signals import never_ignored
+from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem, nearest
+from mlftool.signals import interrupt, never_ignored, outside_imports
 from mlftool.stopped import stopped
 from mlftool.width import within
 
@@ -62,7 +62,7 @@ GROUPED = {
 # Options that mean nearly the same, of which each command has one.
 _ALIKE = (
     ("--on", "--target", "--board"),
-    ("--output", "--out", "--output-file"),
+    ("--output", "--out", "--output-file", "-o", "--svg", "--all"),
     ("--expect", "--expected", "--reference"),
 )
 
@@ -92,17 +92,16 @@ class _Parser(argparse.ArgumentParser):
 
     def _near(self, message: str) -> str:
         """What a wrong command, option or choice was meant to be; "" if nothing is near."""
-        import difflib
-
-        if wrong := re.match(r"unrecognized arguments: (--[\w-]+)", message):
+        if wrong := re.match(r"unrecognized arguments: (--?[\w-]+)", message):
             known = [flag for flag in self._option_string_actions if flag.startswith("--")]
             for alike in (flags for flags in _ALIKE if wrong[1] in flags):
                 return next((flag for flag in alike if flag in known), "")
+            # The dashes, which all have, would make any two short ones alike.
+            near = nearest(wrong[1].lstrip("-"), (flag.lstrip("-") for flag in known))
+            return near and f"--{near}"
         elif wrong := re.search(r"invalid choice: '([^']*)' \(choose from ([^)]*)\)", message):
-            known = re.findall(r"[\w.-]+", wrong[2])
-        else:
-            return ""
-        return next(iter(difflib.get_close_matches(wrong[1], known, 1)), "")
+            return nearest(wrong[1], re.findall(r"[\w.-]+", wrong[2]))
+        return ""
 
     _words: Sequence[str] = ()
 
@@ -232,9 +231,10 @@ def _tidy_end() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    old = {n: signal.signal(n, _stop) for n in (signal.SIGTERM, signal.SIGHUP)}
+    stop = outside_imports(_stop)
+    old = {n: signal.signal(n, stop) for n in (signal.SIGTERM, signal.SIGHUP)}
     if signal.getsignal(signal.SIGINT) is stopped:
-        old[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
+        old[signal.SIGINT] = signal.signal(signal.SIGINT, outside_imports(interrupt))
     try:
         with never_ignored(_StoppedError, KeyboardInterrupt):
             yield

@@ -14,7 +14,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -219,6 +219,7 @@ class _Steps:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._line = _line_for(terminal)
+        self._process = os.getpid()
 
     def __enter__(self) -> _Steps:
         return self
@@ -227,6 +228,11 @@ class _Steps:
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is another process, which leaves the line to the one that began it."""
+        return os.getpid() != self._process
 
     @property
     def step(self) -> Listener:
@@ -242,7 +248,7 @@ class _Steps:
         if self._terminal.verbose and not self._terminal.is_live:
             print(step.what, file=self._terminal.stream, flush=True)
             step.told = True
-        elif not self._thread.is_alive() and not self._over.is_set():
+        elif not self._thread.is_alive() and not self._over.is_set() and not self._is_forked:
             with contextlib.suppress(RuntimeError):  # it has run, or no thread can be had
                 self._thread.start()
         try:
@@ -263,14 +269,17 @@ class _Steps:
         while not self._over.wait(BEAT_S):
             with self._lock:
                 if self._steps:
-                    self._shown(self._steps[-1])
+                    self._shown(self._steps)
         with self._lock:
             self._line("")
 
-    def _shown(self, step: _Step) -> None:
-        took = time.monotonic() - step.since
+    def _shown(self, steps: Sequence[_Step]) -> None:
+        step, now = steps[-1], time.monotonic()
+        took = now - step.since
         if self._terminal.is_live:
-            self._line(f"{step.what} ({took:.0f} s)" if took > SOON_S else "")
+            long = [s for s in steps if now - s.since > SOON_S]
+            what = ": ".join(s.what for s in long)
+            self._line(f"{what} ({now - long[-1].since:.0f} s)" if long else "")
         elif took > LATER_S and not step.told:
             step.told = True
             print(f"mlftool: {step.what} ...", file=self._terminal.stream, flush=True)

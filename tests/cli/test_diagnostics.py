@@ -30,6 +30,9 @@ from mlftool.errors import AT_MOST, MOST_LISTED, Problem, did_you_mean, shown
         ("profile m.onnx --board cortex-m4", "--on"),
         ("compile m.onnx --on cortex-m4 -o m.tar", "--target"),
         ("compile m.onnx -o m.tar --executor grap", "graph"),
+        ("graph m.onnx --svg m.svg", "--output"),
+        ("memmap m.onnx -o m.svg", "--svg"),
+        ("extract m.tar -o folder", "--all"),
     ],
 )
 def test_did_you_mean(words: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,7 +42,17 @@ def test_did_you_mean(words: str, near: str, capsys: pytest.CaptureFixture[str])
     assert hint.startswith(f"help: did you mean '{near}'? see 'mlftool")
 
 
-@pytest.mark.parametrize("words", ["xyzzy", "check m.onnx --xyzzy", "compile a b c -o d"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "xyzzy",
+        "check m.onnx --xyzzy",
+        "compile a b c -o d",
+        # Near to what is in every option: its dashes.
+        "extract m.tar --list",
+        "profile m.onnx --by-kernel",
+    ],
+)
 def test_far_words_have_no_hint(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words.split()) == 2
     assert "did you mean" not in capsys.readouterr().err

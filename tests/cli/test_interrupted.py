@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import os
 import resource
 import signal
@@ -23,7 +24,7 @@ import pytest
 
 from mlftool.cli import main
 from mlftool.mlf import extracted
-from mlftool.signals import never_ignored
+from mlftool.signals import interrupt, never_ignored, outside_imports
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "models" / "digits_int8.onnx"
@@ -331,6 +332,35 @@ def test_a_signal_in_a_destructor_is_heard(capfd: pytest.CaptureFixture[str]) ->
         forever()
     assert capfd.readouterr() == ("", "")
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+AT_MODULE = """
+import os, signal, time
+os.kill(os.getpid(), signal.SIGUSR1)
+time.sleep(0.1)
+is_whole = True
+"""
+
+
+def test_a_signal_waits_for_the_end_of_an_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of onnx's native module one in a hundred ended with a segmentation fault."""
+    (tmp_path / "interrupted_module.py").write_text(AT_MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "interrupted_module", raising=False)
+    old = signal.signal(signal.SIGUSR1, outside_imports(interrupt))
+
+    def forever() -> None:
+        importlib.import_module("interrupted_module")
+        time.sleep(60)  # a call of the system, which has to end, too
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            forever()
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+    assert sys.modules["interrupted_module"].is_whole
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["new", "there"])

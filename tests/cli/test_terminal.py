@@ -77,6 +77,32 @@ def test_a_terminal_says_what_takes_long_and_how_long(
     assert "\x1b[2K" in after or after.endswith(f"\r{' ' * len('counting (1 s)')}\r")
 
 
+def test_a_terminal_says_which_step_a_part_is_of(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounds of a search would else hide behind the compilers that they call."""
+    monkeypatch.setattr(terminal, "SOON_S", 0.1)
+    with Terminal(screen.stream).progress(), step("round 3 of 14"), step("linking"):
+        time.sleep(0.8)
+        while_busy = screen.text()
+    assert "round 3 of 14: linking (" in while_busy
+
+
+def test_a_worker_leaves_the_line_to_its_parent(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several processes would write over each other's lines."""
+    monkeypatch.setattr(terminal, "SOON_S", 0.0)
+    with Terminal(screen.stream).progress():
+        pid = os.fork()
+        if pid == 0:
+            with step("compiling"):
+                time.sleep(0.6)
+            os._exit(0)
+        os.waitpid(pid, 0)
+    assert screen.text() == ""
+
+
 def test_what_a_command_prints_is_left_alone(
     screen: Screen, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

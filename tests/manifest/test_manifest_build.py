@@ -8,9 +8,11 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import onnx
@@ -20,7 +22,10 @@ from onnx import TensorProto, helper, numpy_helper
 from shared import REPO
 
 import mlftool.compile
+from mlftool import builder
 from mlftool.cli import main
+from mlftool.manifest import read
+from mlftool.manifest.entries import Entry, entries
 from mlftool.mlf import read_tar
 from mlftool.stamps import FOLDER
 
@@ -370,6 +375,46 @@ def test_interrupt_leaves_whole_files_only(work: Path) -> None:
     assert all(name.endswith("/host-aot.tar") for name in written)
     for name in written:
         assert "metadata.json" in read_tar(Path("out") / name).files
+
+
+def test_an_interrupt_ends_what_is_being_compiled(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, and its temporary files go."""
+
+    def compile_forever(_: object, entry: Entry, *__: object) -> NoReturn:
+        file = Path(entry.output.replace("/", "-"))
+        try:
+            file.write_text("half")
+            time.sleep(60)
+        finally:
+            file.unlink()
+        raise AssertionError
+
+    def stop() -> None:
+        while not {"small-cortex-m4-aot.tar", "small-host-aot.tar"} <= {*os.listdir()}:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(builder, "_build_one", compile_forever)
+    manifest, _ = read(Path("m.yaml"))
+    assert manifest is not None
+    wanted = [e for e in entries(manifest) if e.output.startswith("small")]
+    before, since = sorted(os.listdir()), time.monotonic()
+    # A child, as pytest itself has threads, and takes an interrupt for the end of all tests.
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        threading.Thread(target=stop, daemon=True).start()
+        try:
+            builder.build(manifest, wanted, work / "out", 2)
+        except KeyboardInterrupt:
+            os._exit(130)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert time.monotonic() - since < 30
+    assert sorted(os.listdir()) == before
 
 
 def test_what_is_for_bazel_compiles_nothing_again(
