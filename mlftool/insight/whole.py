@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from mlftool.insight.cycles import of_inference
 from mlftool.insight.subject import Subject
 from mlftool.runtime.boards import Board
-from mlftool.runtime.link import link_firmware
-from mlftool.runtime.runner import run_on_board
-from mlftool.tune.marks import Sample
+from mlftool.tune.marks import Sample, whole
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,6 @@ NOTHING = Whole(0, 0)
 def inference(subject: Subject, board: Board, flags: str, sample: Sample, estimate: bool) -> Whole:
     """Counts the module with its own executor and without marks between layers. Raises MlfError."""
     interface = subject.interface
-    elf = link_firmware(subject.bundle, interface, board, optimise=flags)
-    found = run_on_board(elf, board, interface, [sample]).figures
-    count = round(found["instructions"])
+    elf, count = whole(subject.bundle, interface, board, sample, flags)
     cycles = of_inference(elf, board, interface, sample, count) if estimate else None
     return Whole(count, cycles)

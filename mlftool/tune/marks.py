@@ -16,12 +16,14 @@ import numpy as np
 
 from mlftool.codegen.executors.aot import emit_c
 from mlftool.describe import bundle as bundle_of
+from mlftool.mlf import Bundle
+from mlftool.mlf.interface import Interface
 from mlftool.module import Module
 from mlftool.progress import step
 from mlftool.runtime.boards import Board
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import link_firmware
-from mlftool.runtime.runner import output_of, qemu_command
+from mlftool.runtime.runner import output_of, qemu_command, run_on_board
 
 Sample = Mapping[str, "np.ndarray[Any, Any]"]
 
@@ -31,7 +33,7 @@ FAILURE = "instructions cannot be counted"
 @dataclass(frozen=True)
 class Counted:
     """Instructions of each step, what the module computed, and the firmware that ran on the bytes
-    `inputs`."""
+    `inputs`. The marks are in these instructions; `whole` counts without them."""
 
     steps: tuple[int, ...]
     outputs: bytes
@@ -60,6 +62,15 @@ def count(module: Module, board: Board, sample: Sample, flags: str) -> Counted:
     # The runs before the last are not counted ones.
     steps = tuple(counts[len(counts) - len(module.program.calls) :])
     return Counted(steps, outputs, elf, data)
+
+
+def whole(
+    bundle: Bundle, interface: Interface, board: Board, sample: Sample, flags: str
+) -> tuple[Path, int]:
+    """The firmware as it is delivered, without marks, and the instructions of one inference in it.
+    Raises MlfError."""
+    elf = link_firmware(bundle, interface, board, optimise=flags)
+    return elf, round(run_on_board(elf, board, interface, [sample]).figures["instructions"])
 
 
 def _marked(module: Module) -> Module:

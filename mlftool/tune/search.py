@@ -27,7 +27,7 @@ from mlftool.runtime.boards import BOARDS, Board, find
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.vectors import load_vectors, samples_of
 from mlftool.targets import TARGETS
-from mlftool.tune.marks import Counted, Sample, count
+from mlftool.tune.marks import Counted, Sample, count, whole
 
 # A kernel replaces the usual one if it takes at most so many thousandths of its instructions: a
 # smaller gain is not worth another function, and could be one tick of the counter.
@@ -58,8 +58,9 @@ class _Round:
 
 @dataclass(frozen=True)
 class _First:
-    """The results of the usual kernels, and their inputs."""
+    """The module of the usual kernels, its results, and their inputs."""
 
+    module: Module
     sample: Sample
     counted: Counted
 
@@ -84,16 +85,16 @@ def tune(spec: ModuleSpec, flags: str = "-O2", inputs: Path | None = None) -> Tu
     first, found = _compared(spec, board, flags, inputs)
     best = {kind: counts.best for kind, counts in found.items()}
     best, last = _in_no_more_memory(spec, best, found)
-    after = count(last, board, first.sample, flags)
-    _check_equal(first.counted, after)
-    if after.total > first.counted.total:  # the parts gained, the whole did not
-        best, after = {kind: counts.usual for kind, counts in found.items()}, first.counted
+    _check_equal(first.counted, count(last, board, first.sample, flags))
+    before, after = (_whole(module, board, first.sample, flags) for module in (first.module, last))
+    if after > before:  # the parts gained, the whole did not
+        best, after = {kind: counts.usual for kind, counts in found.items()}, before
     return Tuned(
         compiler=_version(toolchain.compiler_of(TARGETS[board.target])),
         flags=flags,
         float_mode=spec.float_mode,
-        before=first.counted.total,
-        after=after.total,
+        before=before,
+        after=after,
         layers=tuple(
             Layer(*kind, best[kind], dict(sorted(found[kind].of.items()))) for kind in sorted(found)
         ),
@@ -113,7 +114,7 @@ def _compared(
             module = compile_module(spec, turn.choose)
             sample = first.sample if first else sample_of(_interface(module), inputs)
             counted = count(module, board, sample, flags)
-        first = first or _First(sample, counted)
+        first = first or _First(module, sample, counted)
         _check_equal(first.counted, counted)
         for kind, kernel, instructions in _sums(turn, counted):
             found.setdefault(kind, _Counts(kernel)).of[kernel] = instructions
@@ -148,6 +149,10 @@ def sample_of(interface: Interface, inputs: Path | None) -> Sample:
 
 def _interface(module: Module) -> Interface:
     return read_interface(bundle_of([module]), module.spec.module_name)
+
+
+def _whole(module: Module, board: Board, sample: Sample, flags: str) -> int:
+    return whole(bundle_of([module]), _interface(module), board, sample, flags)[1]
 
 
 def _sums(turn: _Round, counted: Counted) -> Iterator[tuple[Kind, str, int]]:

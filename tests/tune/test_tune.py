@@ -29,6 +29,7 @@ from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board
 from mlftool.targets import Target
 from mlftool.tune import tune
+from mlftool.tune.search import sample_of
 
 needs_board = pytest.mark.skipif(
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
@@ -109,6 +110,12 @@ def test_right_estimates_stay(tuned: Tuned) -> None:
     assert again.after <= again.before
     assert again.before < tuned.before
     assert again.after == pytest.approx(tuned.after, rel=0.02)
+    bundle = compile_modules([ModuleSpec(network(), "m", "cortex-m3")])
+    interface = read_interface(bundle, "m")
+    elf = link_firmware(bundle, interface, BOARDS["cortex-m3"], optimise="-O2")
+    sample = sample_of(interface, None)
+    ran = run_on_board(elf, BOARDS["cortex-m3"], interface, [sample]).figures
+    assert again.before == ran["instructions"]  # what bench says, without marks
 
 
 @needs_board
