@@ -126,7 +126,8 @@ def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
     bands = in_bands(bands_of(about))
     ends = sum(t["size_bytes"] for t in (*about["inputs"], *about["outputs"]))
     peak = max(about["memory"]["pools"], key=lambda p: p["size_bytes"], default={"peak_node": ""})
-    at = f", most of it at '{one_line(peak['peak_node'])}'" if peak["peak_node"] else ""
+    has_peak = peak["peak_node"] and about["workspace_bytes"]
+    at = f", most of it at '{one_line(peak['peak_node'])}'" if has_peak else ""
     name = about["module"]  # what calls the kernels of a graph is in the C runtime
     entry = f"module {name}" if about["executor"] == "graph" else f"tvmgen_{name}_run"
     made = f"{args.model.name} -> {args.output}: {entry} for {about['target']}"

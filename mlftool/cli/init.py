@@ -15,6 +15,7 @@ from mlftool.cli.options import add_data
 from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem, did_you_mean, one_line
 from mlftool.files import MODEL_SUFFIXES
+from mlftool.width import folded
 
 if TYPE_CHECKING:
     from mlftool.starter import Project
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tell(as_json: bool, made: Project) -> None:
-    printed(json.dumps(_to_json(made), indent=2) if as_json else "\n".join(_lines(made)))
+    printed(json.dumps(_to_json(made), indent=2) if as_json else _text(made))
 
 
 def _to_json(made: Project) -> dict[str, object]:
@@ -72,6 +73,12 @@ def _to_json(made: Project) -> dict[str, object]:
         "mismatches": made.comparison.mismatches,
         "commands": list(made.commands),
     }
+
+
+def _text(made: Project) -> str:
+    """For people; commands are in one line each, to be copied."""
+    commands = (f"  {one_line(command)}" for command in made.commands)
+    return "\n".join([*map(folded, _lines(made)), "next:", *commands])
 
 
 def _lines(made: Project) -> Iterator[str]:
@@ -93,8 +100,6 @@ def _lines(made: Project) -> Iterator[str]:
                     "computes quantised layers in floats, onnxruntime in integers as mlftool does"
                 )
                 yield f"{REFERENCE} {text}: pip install onnxruntime, and start again"
-    yield "next:"
-    yield from (f"  {one_line(command)}" for command in made.commands)
 
 
 def _folder_and_model(args: argparse.Namespace) -> tuple[Path, Path]:

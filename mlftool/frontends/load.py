@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from mlftool.errors import MlfError, Problem
-from mlftool.files import INSIDE, MAX_BYTES, FileError, read_file
+from mlftool.files import INSIDE, MANIFEST_SUFFIXES, MAX_BYTES, FileError, read_file
 from mlftool.frontends.tflite import model as tflite
 from mlftool.importer.protos import bad_text
 
@@ -219,7 +219,11 @@ def _number(keys: Mapping[str, str], key: str, default: int) -> int:
 def _no_model(path: Path, why: str, help: str = "") -> MlfError:
     """The error of bytes that are no ONNX model, in the words of the format that the name says."""
     text = f"is not an ONNX model: {why}"
-    if path.suffix.lower() == tflite.SUFFIX:  # with its mark, they would not have come here
+    if path.suffix.lower() in MANIFEST_SUFFIXES:
+        text, help = "is a manifest, not a model", "name one of the models that it lists"
+    elif path.suffix.lower() == ".tar":
+        text, help = "is an archive, not a model", "name the model that it was made from"
+    elif path.suffix.lower() == tflite.SUFFIX:  # with its mark, they would not have come here
         help = tflite.DOWNLOAD
         text = tflite.NO_MODEL + (why if why == EMPTY else tflite.NO_MARK)
     return MlfError(Problem("MLF0202", text, str(path), help=help))

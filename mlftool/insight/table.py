@@ -57,15 +57,15 @@ def without(table: Table, head: str) -> Table:
 
 
 def shown(cell: Cell) -> str:
-    """A cell for people. What is not known is a dash."""
+    """A cell for people. What is not known is a dash; what rounds to zero has no sign."""
     if cell is None:
         return "-"
     if isinstance(cell, Growth):
-        return f"{100 * cell:+.1f} %"
+        return f"{100 * cell:+z.1f} %"
     if isinstance(cell, Percent):
-        return f"{100 * cell:.1f} %"
+        return f"{100 * cell:z.1f} %"
     if isinstance(cell, float):
-        return f"{cell:.2f}"
+        return f"{cell:z.2f}"
     if isinstance(cell, Signed):
         return f"{int(cell):+,}"
     return one_line(cell) if isinstance(cell, str) else f"{cell:,}"

@@ -139,7 +139,10 @@ def make_folder(path: Path) -> None:
 @contextmanager
 def refused(what: str, path: Path) -> Iterator[None]:
     """An OSError inside becomes the MlfError that says so: the machine's fault if its disk or its
-    tables are full, else the user's."""
+    tables are full, else the user's. So does a dash, which other programs take for a stream."""
+    if str(path) == "-":
+        hint = "for standard output give /dev/stdout"
+        raise MlfError(Problem("MLF0402", f"{what}: '-' is not the name of a file", help=hint))
     try:
         yield
     except OSError as error:

@@ -368,6 +368,31 @@ def test_what_is_no_archive_yet_says_how_it_becomes_one(
         assert f"help: {said} it first: mlftool {said} {name}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["good.yaml", "good.tar"])
+def test_what_is_no_model_says_what_it_is(
+    name: str,
+    goods: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(goods)
+    kind = {".yaml": "a manifest", ".tar": "an archive"}[Path(name).suffix]
+    for words in ("compile NAME -o x.tar", "tune NAME -o x.json --target cortex-m4"):
+        assert main(words.replace("NAME", name).split()) == 2
+        err = capsys.readouterr().err
+        assert f"{name}: error[MLF0202]: is {kind}, not a model\nhelp: name " in err
+
+
+def test_members_are_not_extracted_to_a_dash(
+    goods: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(goods)
+    assert main(["extract", "good.tar", "--member", "metadata.json=-"]) == 2
+    assert "error[MLF0402]" in capsys.readouterr().err
+    assert not Path("-").exists()
+    assert main(["extract", "good.tar", "--member", "metadata.json=/dev/stdout"]) == 0
+
+
 def test_a_project_where_no_folder_can_be(
     goods: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -405,7 +430,12 @@ def _other(name: str) -> tuple[str, str]:
     return name, name
 
 
-@pytest.mark.parametrize("way", [_above, _other])
+def _dash(name: str) -> tuple[str, str]:
+    """Other programs take it for standard output; it would be a file that is hard to remove."""
+    return "-", "'-'"
+
+
+@pytest.mark.parametrize("way", [_above, _other, _dash])
 @pytest.mark.parametrize("case", list(_writers()), ids=lambda c: c.name)
 def test_something_is_where_results_are_written(
     case: Case,

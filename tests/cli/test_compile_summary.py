@@ -10,7 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from builders import Net
 from shared import OWN, REPO
 
 from mlftool.cli import main
@@ -22,6 +25,15 @@ GESTURE = OWN / "gesture_int8.onnx"
 
 def words(out: Path, *more: str) -> list[str]:
     return ["compile", str(GESTURE), "--target", "cortex-m4", "-o", str(out), *more]
+
+
+def test_no_layer_has_the_most_of_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = Net()
+    onnx.save(net.model(net.node("Relu", net.input("x", np.float32, (4,)))), tmp_path / "m.onnx")
+    assert main(["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tar")]) == 0
+    assert "  workspace           0 B\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("executor", ["aot", "graph", "vm"])

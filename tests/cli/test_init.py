@@ -17,7 +17,7 @@ from shared import NETWORKS, OWN, REPO
 from tfl_models import dense
 
 from mlftool import starter
-from mlftool.cli import main
+from mlftool.cli import main, terminal
 from mlftool.manifest import load
 
 GESTURE = OWN / "gesture_int8.onnx"
@@ -65,6 +65,17 @@ def test_the_manifest_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert manifest.models["gesture_int8"].targets == ("host", "rv32imac")
     assert main(["check", str(folder / "models.yaml")]) == 0
     assert [p.name for p in folder.parent.iterdir()] == ["project"]
+
+
+def test_a_narrow_terminal_breaks_no_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "stdout_columns", lambda: 40)
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "p", "--model", str(GESTURE)]) == 0
+    text, _, commands = capsys.readouterr().out.partition("next:\n")
+    assert max(map(len, text.splitlines())) <= 40
+    assert commands.count("\n") == 2
 
 
 def test_folder_and_model_in_either_order(

@@ -12,7 +12,7 @@ from shared import REPO
 
 from mlftool.cli import COMMANDS as COMMANDS_OF_CLI
 from mlftool.cli import main, parser_of, terminal
-from mlftool.insight.table import Table, text
+from mlftool.insight.table import Growth, Percent, Ratio, Table, shown, text
 from mlftool.width import folded, within
 
 MODEL = str(REPO / "examples" / "models" / "gesture_int8.onnx")
@@ -111,6 +111,11 @@ def test_a_line_breaks_between_words() -> None:
         assert folded("x" * 50) == "x" * 50  # a path can still be copied
         assert folded("a\n\nb") == "a\n\nb"
     assert folded("  one two three four five six") == "  one two three four five six"
+
+
+def test_what_rounds_to_zero_has_no_sign() -> None:
+    for kind, wanted in ((Percent, "0.0 %"), (Growth, "+0.0 %"), (Ratio, "0.00")):
+        assert shown(kind(-0.0003)) == shown(kind(0)) == wanted
 
 
 def test_a_table_that_fits_is_a_table() -> None:
