@@ -7,7 +7,7 @@ from pathlib import Path
 
 import kept
 import pytest
-from nested import EVERYTHING, SERVERS, Workspace, digests, make_workspace
+from nested import EVERYTHING, SERVERS, Workspace, digests, make_workspace, one_at_a_time
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def built(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Workspace]:
     """The workspace after a first full build."""
     workspace = make_workspace(tmp_path_factory.mktemp("first"), cache)
-    first = workspace.build(*EVERYTHING)
+    workspace.bazel("build", "--nobuild", *workspace.options(), *EVERYTHING)
+    with one_at_a_time(cache):
+        first = workspace.build(*EVERYTHING)
     # What the other tests count must be there to be counted.
     assert {"MlfCompile", "MlfRunner", "CppCompile", "MlfLink"} <= {a["mnemonic"] for a in first}
     workspace.first = digests(first)

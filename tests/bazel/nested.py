@@ -5,6 +5,8 @@ Under Bazel this test sees its declared files only, so the workspaces are copies
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -12,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,20 +40,31 @@ START = (
 )
 
 
+@contextlib.contextmanager
+def one_at_a_time(place: Path) -> Iterator[None]:
+    """Shards begin at the same time: what the first makes at `place`, the others find there."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_name(f"{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 @functools.cache
 def start() -> tuple[str, ...]:
     """START, and where the classes are that an earlier server laid out: to map them takes a second
     of a processor less than to read them, of three that a server takes to start."""
     archive = kept.classes()
-    if archive is None or not (archive.exists() or _lay_out_classes(archive)):
+    if archive is None:
         return START
+    with one_at_a_time(archive):
+        if not (archive.exists() or _lay_out_classes(archive)):
+            return START
     return (*START, f"--host_jvm_args=-XX:SharedArchiveFile={archive}")
 
 
 def _lay_out_classes(archive: Path) -> bool:
     """Whether a server of a small workspace wrote its classes when it ended: Java knows how from
     version 13 on."""
-    archive.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         made = Path(folder, "classes")
         Path(folder, "WORKSPACE").touch()
@@ -70,6 +84,14 @@ def copy_tree(source: Path, target: Path) -> None:
     """Copies files, following links: a runfiles tree consists of them."""
     ignored = shutil.ignore_patterns("__pycache__", "bazel-*")
     shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
+
+
+MANIFEST = """
+mlf_manifest_repository(
+    name = "{name}",
+    manifest = "//{name}:models.yaml",
+)
+"""
 
 
 @dataclass
@@ -112,6 +134,15 @@ class Workspace:
                 found = (folder / "numpy/__init__.py").resolve().parents[2]
                 options.append(f"--override_repository=mlf_python{name}={found}")
         return options
+
+    @contextlib.contextmanager
+    def manifest(self, name: str) -> Iterator[None]:
+        """Within it @`name` has the models of //`name`:models.yaml."""
+        file = self.folder / "WORKSPACE"
+        text = file.read_text()
+        file.write_text(text + MANIFEST.format(name=name))
+        yield
+        file.write_text(text)
 
     def shutdown(self) -> None:
         SERVERS.append(sum(map(seconds_of, self.server.glob("*/server/server.pid.txt"))))

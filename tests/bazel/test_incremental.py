@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from nested import EVERYTHING, Workspace, make_workspace
+from nested import EVERYTHING, Workspace, digests, make_workspace
 
 
 def flip_one_byte(model: Path) -> None:
@@ -231,10 +231,9 @@ def test_another_folder_takes_everything_from_a_shared_cache(
     built: Workspace, tmp_path: Path, cache: Path
 ) -> None:
     built.build(*EVERYTHING)
-    other = make_workspace(tmp_path / "elsewhere", cache)
+    other = make_workspace(tmp_path / "a" / "longer" / "path", cache)
     for model in ("models/gesture_int8.onnx", "models.yaml"):
         (other.folder / model).write_bytes((built.folder / model).read_bytes())
-    built.shutdown()
 
     actions = other.build(*EVERYTHING)
     other.shutdown()
@@ -242,3 +241,5 @@ def test_another_folder_takes_everything_from_a_shared_cache(
     missed = [action["listedOutputs"] for action in actions if not action.get("remoteCacheHit")]
     assert missed == []
     assert len(actions) > 30
+    made = digests(actions)
+    assert {path: built.first[path] for path in made} == made

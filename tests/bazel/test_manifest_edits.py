@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nested import Workspace, make_workspace
+from nested import Workspace
 
 MODELS = [f"net{number:02d}" for number in range(30)]
 # What loads the list of models, and targets that name them all.
 OF_ALL = 10
-BUILD = """load("@models//:defs.bzl", "MODELS", "TESTS")
+BUILD = """load("@thirty//:defs.bzl", "MODELS", "TESTS")
 
 exports_files(["models.yaml"])
 
 filegroup(
     name = "libraries",
-    srcs = ["@models//%s:host" % name for name in MODELS],
+    srcs = ["@thirty//%s:host" % name for name in MODELS],
 )
 
 test_suite(
@@ -30,9 +29,9 @@ test_suite(
 ROW = "  {name}: {{model: networks/{file}/x.onnx, test: {{vectors: networks/{file}/x.npz}}}}\n"
 
 
-def add_files(workspace: Path, name: str) -> None:
+def add_files(package: Path, name: str) -> None:
     """Files that are there, in a package; nothing reads them while targets are configured."""
-    folder = workspace / "networks" / name
+    folder = package / "networks" / name
     folder.mkdir(parents=True)
     for file in ("x.onnx", "x.npz"):
         (folder / file).write_bytes(b"")
@@ -40,32 +39,32 @@ def add_files(workspace: Path, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def thirty(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Workspace]:
-    made = make_workspace(tmp_path_factory.mktemp("thirty"), cache)
-    for name in ("models", "boards"):
-        shutil.rmtree(made.folder / name)
-    (made.folder / "BUILD.bazel").write_text(BUILD)
+def thirty(built: Workspace) -> Iterator[Path]:
+    """The manifest of the models, in a package of the workspace."""
+    folder = built.folder / "thirty"
+    folder.mkdir()
+    (folder / "BUILD.bazel").write_text(BUILD)
     rows = [ROW.format(name=name, file=name) for name in MODELS]
     head = "version: 1\ndefaults: {targets: [host, cortex-m4]}\nmodels:\n"
-    (made.folder / "models.yaml").write_text(head + "".join(rows))
+    manifest = folder / "models.yaml"
+    manifest.write_text(head + "".join(rows))
     for name in MODELS:
-        add_files(made.folder, name)
-    yield made
-    made.shutdown()
+        add_files(folder, name)
+    with built.manifest("thirty"):
+        yield manifest
 
 
 def analyse(workspace: Workspace) -> tuple[int, int]:
     """Packages that are loaded and targets that are configured for everything there is."""
-    everything = ("@models//...", "//...")
+    everything = ("@thirty//...", "//thirty/...")
     talk = workspace.bazel("build", "--nobuild", *workspace.options(), *everything)
     # The last line is Bazel's result; those before it are its progress.
     found = re.findall(r"\((\d+) packages loaded, (\d+) targets? configured\)", talk)[-1]
     return int(found[0]), int(found[1])
 
 
-def edit(workspace: Workspace, old: str, new: str) -> tuple[int, int]:
+def edit(workspace: Workspace, manifest: Path, old: str, new: str) -> tuple[int, int]:
     """Changes the manifest in one place; what `analyse` says then."""
-    manifest = workspace.folder / "models.yaml"
     text = manifest.read_text()
     assert text.count(old) == 1
     manifest.write_text(text.replace(old, new))
@@ -74,16 +73,16 @@ def edit(workspace: Workspace, old: str, new: str) -> tuple[int, int]:
 
 def names(workspace: Workspace) -> set[str]:
     """The models that have a library for the host."""
-    talk = workspace.bazel("query", *workspace.loading(), "@models//...", "--output=label")
-    return set(re.findall(r"@models//(\w+):host$", talk, re.M))
+    talk = workspace.bazel("query", *workspace.loading(), "@thirty//...", "--output=label")
+    return set(re.findall(r"@thirty//(\w+):host$", talk, re.M))
 
 
-def test_an_edit_concerns_one_model(thirty: Workspace) -> None:
+def test_an_edit_concerns_one_model(built: Workspace, thirty: Path) -> None:
     """Bazel counts what it configures: as much as one model has, out of thirty."""
-    _, everything = analyse(thirty)
-    again = analyse(thirty)
+    _, everything = analyse(built)
+    again = analyse(built)
     row = ROW.format(name=MODELS[3], file=MODELS[3])
-    packages, of_one = edit(thirty, row, row.replace("{model", "{float_mode: fused, model"))
+    packages, of_one = edit(built, thirty, row, row.replace("{model", "{float_mode: fused, model"))
 
     assert again == (0, 0)
     assert packages == 1
@@ -91,33 +90,32 @@ def test_an_edit_concerns_one_model(thirty: Workspace) -> None:
     assert 20 < of_one < 60
     assert everything > len(MODELS) * (of_one - OF_ALL)
 
-    add_files(thirty.folder, "more")
-    packages, added = edit(thirty, row := ROW.format(name="net04", file="net04"),
+    add_files(thirty.parent, "more")
+    packages, added = edit(built, thirty, row := ROW.format(name="net04", file="net04"),
                            row + ROW.format(name="more", file="more"))  # fmt: skip
-    assert names(thirty) == {*MODELS, "more"}
+    assert names(built) == {*MODELS, "more"}
     # Its own, that of its files, and the one that loads the list.
     assert packages == 3
     assert added <= of_one + OF_ALL
 
-    packages, renamed = edit(thirty, "  net05:", "  other:")
-    assert names(thirty) == {*MODELS, "more", "other"} - {"net05"}
+    packages, renamed = edit(built, thirty, "  net05:", "  other:")
+    assert names(built) == {*MODELS, "more", "other"} - {"net05"}
     assert packages == 2
     assert renamed <= of_one + OF_ALL
 
-    packages, removed = edit(thirty, ROW.format(name="net06", file="net06"), "")
-    assert names(thirty) == {*MODELS, "more", "other"} - {"net05", "net06"}
+    packages, removed = edit(built, thirty, ROW.format(name="net06", file="net06"), "")
+    assert names(built) == {*MODELS, "more", "other"} - {"net05", "net06"}
     assert packages == 1
     assert removed <= OF_ALL
 
 
-def test_a_server_that_starts_finds_what_was_edited(thirty: Workspace) -> None:
+def test_a_server_that_starts_finds_what_was_edited(built: Workspace, thirty: Path) -> None:
     """Between two servers nothing is remembered but files."""
-    before = names(thirty)
-    thirty.shutdown()
-    manifest = thirty.folder / "models.yaml"
-    manifest.write_text(manifest.read_text().replace("  net07:", "  seven:"))
+    before = names(built)
+    built.shutdown()
+    thirty.write_text(thirty.read_text().replace("  net07:", "  seven:"))
 
-    assert names(thirty) == (before | {"seven"}) - {"net07"}
-    assert "no such package '@models//net07'" in thirty.bazel(
-        "build", *thirty.options(), "--nobuild", "@models//net07:host", fails=True
+    assert names(built) == (before | {"seven"}) - {"net07"}
+    assert "no such package '@thirty//net07'" in built.bazel(
+        "build", *built.options(), "--nobuild", "@thirty//net07:host", fails=True
     )

@@ -1,32 +1,27 @@
-"""Six models for two targets, from a workspace outside: what is made, shared and made again."""
+"""Six models of one manifest for two targets: what is planned, and made again after an edit."""
 
 from __future__ import annotations
 
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from builders import Net
-from nested import Workspace, digests, make_workspace
+from nested import Workspace
 from test_incremental import flip_one_byte
 
 MODELS = [f"net{i:02d}" for i in range(6)]
 TARGETS = ("host", "cortex-m4")
-ARCHIVES = tuple(f"@models//{model}:{target}_archive" for model in MODELS for target in TARGETS)
-RUNNERS = tuple(f"@models//{model}:{target}_runner" for model in MODELS for target in TARGETS)
-# All archives, and the programs of one model: each mode and folder compiles the C for itself, and
-# one model's is enough to see what becomes of it.
+ARCHIVES = tuple(f"@many//{model}:{target}_archive" for model in MODELS for target in TARGETS)
+RUNNERS = tuple(f"@many//{model}:{target}_runner" for model in MODELS for target in TARGETS)
+# All archives, and the programs of one model, which is enough to see what becomes of its C.
 EDITED = 5
 SOME = (*ARCHIVES, *RUNNERS[2 * EDITED : 2 * EDITED + 2])
 MODES = ("fastbuild", "opt", "dbg")
-WORKER = ("--strategy=MlfCompile=worker", "--worker_sandboxing")
-SANDBOXED = ("--strategy=MlfCompile=sandboxed",)
 
 
 def network(number: int) -> onnx.ModelProto:
@@ -47,37 +42,26 @@ def network(number: int) -> onnx.ModelProto:
     return net.model(net.node("Softmax", net.node("MatMul", x, last), axis=-1))
 
 
-def make(folder: Path, cache: Path) -> Workspace:
-    """A workspace of its own, which names the rules' and has the models."""
-    made = make_workspace(folder, cache)
-    shutil.rmtree(made.folder / "models")
-    (made.folder / "models").mkdir()
+def write_models(folder: Path) -> None:
+    """The models, and a package with their manifest."""
+    folder.mkdir()
     lines = ["version: 1", f"defaults: {{targets: [{', '.join(TARGETS)}]}}", "models:"]
     for number, model in enumerate(MODELS):
-        onnx.save(network(number), str(made.folder / "models" / f"{model}.onnx"))
-        lines.append(f"  {model}: {{model: models/{model}.onnx}}")
-    (made.folder / "models.yaml").write_text("\n".join(lines) + "\n")
-    (made.folder / "BUILD.bazel").write_text(
-        'exports_files(["models.yaml"] + glob(["models/*"]))\n'
-    )
-    return made
+        onnx.save(network(number), str(folder / f"{model}.onnx"))
+        lines.append(f"  {model}: {{model: {model}.onnx}}")
+    (folder / "models.yaml").write_text("\n".join(lines) + "\n")
+    (folder / "BUILD.bazel").write_text('exports_files(glob(["*.onnx", "*.yaml"]))\n')
 
 
 @pytest.fixture(scope="module")
-def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("many_cache")
-
-
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory, caches: Path) -> Iterator[Workspace]:
-    made = make(tmp_path_factory.mktemp("many"), caches)
-    yield made
-    made.shutdown()
-
-
-def compiled(actions: list[dict[str, Any]]) -> dict[str, str]:
-    """Path -> digest of all that compiling the models made."""
-    return digests([a for a in actions if a["mnemonic"] == "MlfCompile"])
+def many(built: Workspace) -> Iterator[Path]:
+    """The folder of the models, which have been built."""
+    folder = built.folder / "many"
+    write_models(folder)
+    with built.manifest("many"):
+        counts = Counter(action["mnemonic"] for action in built.build(*SOME))
+        assert (counts["MlfCompile"], counts["MlfLink"]) == (len(ARCHIVES), 1)
+        yield folder
 
 
 def planned(workspace: Workspace, mode: str) -> set[str]:
@@ -93,77 +77,36 @@ def planned(workspace: Workspace, mode: str) -> set[str]:
     return set(re.findall(r"^  Outputs: \[(.*)\]$", workspace.bazel("aquery", *arguments), re.M))
 
 
-@pytest.fixture(scope="module")
-def sandboxed(many: Workspace) -> list[dict[str, Any]]:
-    """The actions of the first build there is, from no cache: a process for each compile."""
-    return many.build(f"--compilation_mode={MODES[0]}", *SANDBOXED, *SOME)
-
-
-def test_three_modes_have_one_compile_for_a_model_and_a_target(
-    many: Workspace, sandboxed: list[dict[str, Any]]
-) -> None:
-    modes = [planned(many, mode) for mode in MODES]
-    later = [many.build(f"--compilation_mode={m}", *SANDBOXED, *SOME) for m in MODES[1:]]
+@pytest.mark.usefixtures("many")
+def test_three_modes_have_one_compile_for_a_model_and_a_target(built: Workspace) -> None:
+    """test_shared.py counts what modes run, of models that have a target of their own each."""
+    modes = [planned(built, mode) for mode in MODES]
 
     assert [len(paths) for paths in (modes[0], set().union(*modes))] == [len(ARCHIVES)] * 2
-    counts = [Counter(action["mnemonic"] for action in actions) for actions in (sandboxed, *later)]
-    assert [count["MlfCompile"] for count in counts] == [len(ARCHIVES), 0, 0]
-    assert min(count["CppCompile"] for count in counts) > len(TARGETS)
 
 
-def test_another_folder_takes_everything_from_the_cache(
-    many: Workspace, sandboxed: list[dict[str, Any]], caches: Path, tmp_path: Path
-) -> None:
-    other = make(tmp_path / "a" / "longer" / "path", caches)
-
-    actions = other.build(*SOME)
-    other.shutdown()
-
-    assert [a["listedOutputs"] for a in actions if not a.get("remoteCacheHit")] == []
-    assert compiled(actions) == compiled(sandboxed)
-
-
-def test_a_comment_in_the_manifest_runs_nothing(many: Workspace) -> None:
-    many.build(*SOME)
-    manifest = many.folder / "models.yaml"
+def test_a_comment_in_the_manifest_runs_nothing(built: Workspace, many: Path) -> None:
+    built.build(*SOME)
+    manifest = many / "models.yaml"
     text = manifest.read_text()
     manifest.write_text(text.replace("models:\n", "models:  # ours\n  # six\n"))
 
-    actions = many.build(*SOME)
+    actions = built.build(*SOME)
 
     manifest.write_text(text)
     assert [action["listedOutputs"] for action in actions] == []
 
 
-def test_a_byte_of_one_model_makes_its_chain_again(many: Workspace) -> None:
-    many.build(*SOME)
-    model = many.folder / "models" / f"{MODELS[EDITED]}.onnx"
+def test_a_byte_of_one_model_makes_its_chain_again(built: Workspace, many: Path) -> None:
+    built.build(*SOME)
+    model = many / f"{MODELS[EDITED]}.onnx"
     before = model.read_bytes()
     flip_one_byte(model)
 
-    actions = many.build(*SOME)
+    actions = built.build(*SOME)
 
     model.write_bytes(before)
     outputs = [path for action in actions for path in action["listedOutputs"]]
-    assert [path for path in outputs if f"models/{MODELS[EDITED]}/" not in path] == []
+    assert [path for path in outputs if f"many/{MODELS[EDITED]}/" not in path] == []
     counts = Counter(a["mnemonic"] for a in actions)
     assert (counts["MlfCompile"], counts["MlfLink"]) == (len(TARGETS), 1)
-
-
-def test_workers_make_the_bytes_of_sandboxes(
-    many: Workspace, sandboxed: list[dict[str, Any]], caches: Path
-) -> None:
-    """They find nothing of what sandboxes made, in no folder and no cache."""
-    many.bazel("clean")
-    shutil.rmtree(caches)
-
-    actions = many.build(*WORKER, *ARCHIVES)
-
-    made = compiled(actions)
-    assert made == compiled(sandboxed)
-    assert len([path for path in made if path.endswith(".tar")]) == len(ARCHIVES)
-    kinds = [
-        {a["runner"] for a in run if a["mnemonic"] == "MlfCompile"} for run in (sandboxed, actions)
-    ]
-    assert kinds[1] == {"worker"}
-    assert not kinds[0] & {"worker", "local", "disk cache hit"}
