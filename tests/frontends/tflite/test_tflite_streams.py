@@ -1,12 +1,11 @@
-"""Every operator in the streaming form of a model: it has one, or is refused in plain words. Nodes of
-this front end lack attributes that ONNX's importer writes."""
+"""Every operator in the streaming form of a model: it has one, or is refused in plain words. This
+front end's nodes lack attributes that ONNX's importer writes."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
 import numpy as np
-import pytest
 from tfl_cases import FAMILIES, Case, merged
 
 from mlftool.compile import ModuleSpec, compile_module
