@@ -244,7 +244,7 @@ def _seen(s: Steps, q: str, cached: list[str], own: str, sizes: tuple[int, int, 
         oldest = s("Sub", place, s.const(window - 1, np.int64))
         seen = s("And", seen, s("GreaterOrEqual", keys, oldest))
     number = s.type(0).dtype.numpy
-    mask = s("Where", seen, s.const(0, number), s.const(ml_dtypes.finfo(number).min, number))
+    mask = s("Where", seen, s.const(0, number), s.const(ml_dtypes.finfo(number).min, number))  # type: ignore[no-untyped-call]
     mask = s("Add", mask, s.x(10)) if s.x(10) else mask
     attrs = {"softcap": s.attrs.get("softcap", 0.0)}
     attrs |= {"scale": s.attrs["scale"]} if s.attrs.get("scale", 0.0) else {}

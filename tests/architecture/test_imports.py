@@ -49,7 +49,7 @@ ALLOWED = {
     "options": {"errors", "targets", "version", "sizes"},
     "module": {"ir", "backends", "frontends", "options", "targets", "plan", "proof", "codegen"},
     "config": {"errors", "options"},
-    "crash": {"errors", "mlf"},
+    "crash": {"errors", "limits", "mlf"},
     "limits": {"errors", "signals"},
     "minimise": {"importer"},
     "objects": {"errors", "codegen", "mlf", "runtime", "targets"},
@@ -58,7 +58,7 @@ ALLOWED = {
     },
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
-        *("backends", "frontends", "module", "describe", "crash", "minimise", "options"),
+        *("backends", "frontends", "module", "describe", "crash", "limits", "minimise", "options"),
         *("progress", "proof"),
     },
     # Compiles and runs.
