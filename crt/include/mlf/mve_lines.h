@@ -72,24 +72,7 @@ static inline mlf_patch mlf_line_at(const int8_t *line) {
 MLF_MVE_OPTIMISED static inline mlf_octet mlf_line_dot(mlf_patch *at, mlf_taps t, int32_t n) {
   mlf_octet sums;
   (void)n;
-  __asm__ volatile(
-      "vldrw.u32 %q[even], [%q[at], #32]!\n\t"
-      "vmladav.s8 r0, %q[even], %q[here]\n\t"
-      "vldrw.u32 %q[odd], [%q[at], #16]\n\t"
-      "vmladav.s8 r2, %q[even], %q[right]\n\t"
-      "vmladav.s8 r4, %q[even], %q[below]\n\t"
-      "vmladav.s8 r6, %q[even], %q[across]\n\t"
-      "vmladav.s8 r8, %q[odd], %q[here]\n\t"
-      "vmladav.s8 r10, %q[odd], %q[right]\n\t"
-      "vmladav.s8 r12, %q[odd], %q[below]\n\t"
-      "vmladav.s8 lr, %q[odd], %q[across]\n\t"
-      "vmov %q[even][2], %q[even][0], r0, r8\n\t"
-      "vmov %q[even][3], %q[even][1], r4, r12\n\t"
-      "vmov %q[odd][2], %q[odd][0], r2, r10\n\t"
-      "vmov %q[odd][3], %q[odd][1], r6, lr"
-      : [at] "+w"(*at), [even] "=&w"(sums.even), [odd] "=&w"(sums.odd)
-      : [here] "w"(t.here), [right] "w"(t.right), [below] "w"(t.below), [across] "w"(t.across)
-      : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "memory");
+  MLF_EIGHT_SUMS(sums, *at, t, "32", "16", "r8", "r10", "r4", "r6");
   return sums;
 }
 

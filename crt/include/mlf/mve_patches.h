@@ -97,27 +97,32 @@ MLF_MVE_OPTIMISED static inline void mlf_patch_push(int8_t *patches, const int8_
                    : "q0", "q1", "q2", "q3", "r0", "r1", "cc", "memory");
 }
 
+/* Eight sums of windows of `taps`: of the patches `step` bytes after `patch`, which moves on, and
+ * `half` bytes after those. The last four are registers, whose order is that of the lanes. */
+#define MLF_EIGHT_SUMS(sums, patch, taps, step, half, below_, across_, here_, right_) \
+  __asm__ volatile("vldrw.u32 %q[even], [%q[at], #" step "]!\n\t" \
+                   "vmladav.s8 r0, %q[even], %q[here]\n\t" \
+                   "vldrw.u32 %q[odd], [%q[at], #" half "]\n\t" \
+                   "vmladav.s8 r2, %q[even], %q[right]\n\t" \
+                   "vmladav.s8 " below_ ", %q[even], %q[below]\n\t" \
+                   "vmladav.s8 " across_ ", %q[even], %q[across]\n\t" \
+                   "vmladav.s8 " here_ ", %q[odd], %q[here]\n\t" \
+                   "vmladav.s8 " right_ ", %q[odd], %q[right]\n\t" \
+                   "vmladav.s8 r12, %q[odd], %q[below]\n\t" \
+                   "vmladav.s8 lr, %q[odd], %q[across]\n\t" \
+                   "vmov %q[even][2], %q[even][0], r0, r4\n\t" \
+                   "vmov %q[even][3], %q[even][1], r8, r12\n\t" \
+                   "vmov %q[odd][2], %q[odd][0], r2, r6\n\t" \
+                   "vmov %q[odd][3], %q[odd][1], r10, lr" \
+                   : [at] "+w"(patch), [even] "=&w"((sums).even), [odd] "=&w"((sums).odd) \
+                   : [here] "w"((taps).here), [right] "w"((taps).right), \
+                     [below] "w"((taps).below), [across] "w"((taps).across) \
+                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "memory")
+
 /* Sums of two rows x four columns, the even columns in the even half; `at` moves on. */
 MLF_MVE_OPTIMISED static inline mlf_octet mlf_patch_dot(mlf_patch *at, mlf_taps t) {
   mlf_octet sums;
-  __asm__ volatile(
-      "vldrw.u32 %q[even], [%q[at], #64]!\n\t"
-      "vmladav.s8 r0, %q[even], %q[here]\n\t"
-      "vldrw.u32 %q[odd], [%q[at], #32]\n\t"
-      "vmladav.s8 r2, %q[even], %q[right]\n\t"
-      "vmladav.s8 r4, %q[even], %q[below]\n\t"
-      "vmladav.s8 r6, %q[even], %q[across]\n\t"
-      "vmladav.s8 r8, %q[odd], %q[here]\n\t"
-      "vmladav.s8 r10, %q[odd], %q[right]\n\t"
-      "vmladav.s8 r12, %q[odd], %q[below]\n\t"
-      "vmladav.s8 lr, %q[odd], %q[across]\n\t"
-      "vmov %q[even][2], %q[even][0], r0, r4\n\t"
-      "vmov %q[even][3], %q[even][1], r8, r12\n\t"
-      "vmov %q[odd][2], %q[odd][0], r2, r6\n\t"
-      "vmov %q[odd][3], %q[odd][1], r10, lr"
-      : [at] "+w"(*at), [even] "=&w"(sums.even), [odd] "=&w"(sums.odd)
-      : [here] "w"(t.here), [right] "w"(t.right), [below] "w"(t.below), [across] "w"(t.across)
-      : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "memory");
+  MLF_EIGHT_SUMS(sums, *at, t, "64", "32", "r4", "r6", "r8", "r10");
   return sums;
 }
 
