@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -166,7 +167,7 @@ class View:
         result: T = self._kept[key]
         return result
 
-    @property
+    @cached_property
     def core(self) -> Node:
         return self.node.core
 

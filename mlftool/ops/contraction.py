@@ -232,6 +232,10 @@ class Quantisation:
 
     @staticmethod
     def of(v: View) -> Quantisation:
+        return v.once("quantisation", lambda: Quantisation._of(v))
+
+    @staticmethod
+    def _of(v: View) -> Quantisation:
         y_scale = contracts_of(v).y_scale
         assert y_scale is not None
         rounding = Rounding.of(v.core)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import NodeProto, helper
-from onnx.reference import ReferenceEvaluator
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
@@ -34,6 +33,8 @@ def evaluate_proto(
         copy = NodeProto.FromString(node.SerializeToString())
         copy.op_type, least = NEWER[node.op_type]
         node, opsets = copy, {**opsets, "": max(opsets[""], least)}
+    from onnx.reference import ReferenceEvaluator  # which most models never need
+
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     pairs = zip(node.input, inputs, strict=True)
     feeds = {n: dtype.texts(v) for n, v in pairs if n and v is not None}

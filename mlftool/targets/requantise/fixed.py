@@ -112,7 +112,9 @@ def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     scale, shift, left = found
     least, most = extremes(c, q)
     t = np.arange(q.lo - q.y_zero_point + 1, q.hi - q.y_zero_point + 1)
-    m = _multipliers(scale, t, least[:, None], most[:, None], shift, left)
+    given = (scale, t, least[:, None], most[:, None], shift, left)
+    key = ("multipliers", *(a.tobytes() for a in given[:4]), shift, left)
+    m = c.v.once(key, lambda: _multipliers(*given))
     add = (q.y_zero_point << shift) + (1 << (shift - 1))
     ideal = np.clip(np.rint(scale * 2.0 ** (32 + shift - left)), 1, 2**31 - 1).astype(np.int64)
     m = m.astype(np.int32)
@@ -189,8 +191,10 @@ def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int, 
     with np.errstate(invalid="ignore"):  # a channel that never steps has no limits
         between = np.floor((low + high) / 2)
     for guess in (ideal, np.ceil(low), np.floor(high), between):
-        m = np.clip(np.where(np.isfinite(guess), guess, ideal), 1, 2**31 - 1).astype(np.int64)
-        good = np.where(must, m[:, None] * up >= middle, True)
-        good &= np.where(must_not, m[:, None] * down < middle, True)
-        best = np.where((best == 0) & good.all(axis=1) & known.all(axis=1), m, best)
+        rows = np.flatnonzero((best == 0) & known.all(axis=1))  # mostly few after the first guess
+        m = np.where(np.isfinite(guess), guess, ideal)[rows]
+        m = np.clip(m, 1, 2**31 - 1).astype(np.int64)
+        good = (m[:, None] * up[rows] >= middle) | ~must[rows]
+        good &= (m[:, None] * down[rows] < middle) | ~must_not[rows]
+        best[rows] = np.where(good.all(axis=1), m, 0)
     return best

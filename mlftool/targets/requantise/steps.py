@@ -95,13 +95,14 @@ def first_at_least(scale: Array, t: Array, least: Array, most: Array) -> tuple[A
     def result(acc: Array) -> Array:
         return np.asarray(np.rint(acc.astype(np.float32) * small))
 
+    steps = t.astype(np.float32)  # exact, and quick to compare
     estimate = np.ceil((t[None, :] - 0.5) / scale[:, None])
     estimate = np.clip(estimate, -(2.0**40), 2.0**40).astype(np.int64)
     margin = 16 + (np.abs(estimate) >> 20)
     first = estimate + 3
     for step in (2, 1, 0, -1, -2):
-        first = np.where(result(estimate + step) >= t, estimate + step, first)
-    sure = (result(first) >= t) & (result(first - 1) < t)
+        first = np.where(result(estimate + step) >= steps, estimate + step, first)
+    sure = (result(first) >= steps) & (result(first - 1) < steps)
     return first, sure | (estimate + margin < least) | (estimate - margin > most)
 
 
