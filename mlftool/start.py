@@ -7,7 +7,6 @@ Python's own `_signal` does not.
 from __future__ import annotations
 
 import _signal
-import gc
 
 from mlftool.stopped import stopped
 
@@ -16,8 +15,11 @@ def main() -> int:
     """Run the command line. Returns its exit code."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # not of nohup
         _signal.signal(_signal.SIGINT, stopped)
+    import gc
+
     # Modules and graphs are no garbage: a search after each 700 objects is a tenth of the time.
     gc.set_threshold(100_000)
+
     from mlftool.cli import main as command
 
     return command()
