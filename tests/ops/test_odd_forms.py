@@ -104,7 +104,8 @@ def refused() -> dict[str, tuple[str, onnx.ModelProto]]:
         made[f"dft_{shape}"] = (parts, net.model(net.node("DFT", net.input("x", F32, shape))))
     net = Net()
     x, window = net.input("x", F32, (1, 16, 3)), net.const(np.ones(8), F32)
-    made["stft_of_three"] = ("or 1 or 2 parts of each", net.model(net.node("STFT", x, net.const(2, I64), window)))
+    y = net.node("STFT", x, net.const(2, I64), window)
+    made["stft_of_three"] = ("or 1 or 2 parts of each", net.model(y))
     return made
 
 
