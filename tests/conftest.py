@@ -23,6 +23,8 @@ def cache_of_builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = kept.builds() or tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFTOOL_CACHE", str(path))
+        for name, value in kept.compiler_cache().items():
+            patch.setenv(name, value)
         yield path
     kept.forget_old()
 

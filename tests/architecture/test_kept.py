@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -62,3 +65,38 @@ def test_only_what_was_not_used_for_days_is_forgotten(cache: Path) -> None:
     kept.forget_old()
     assert (kept.recall(used), kept.recall(unused)) == (b"result", None)
     assert not (cache / "builds-2000-01-01").exists()
+
+
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="apt-get install ccache")
+@pytest.mark.usefixtures("cache")
+def test_a_source_of_two_projects_is_compiled_once_and_another_header_anew(tmp_path: Path) -> None:
+    variables = kept.compiler_cache()
+    program = variables["CMAKE_C_COMPILER_LAUNCHER"]
+
+    def compiled(name: str, header: str) -> tuple[bytes, int]:
+        """The object, and how often it was in the cache until now."""
+        folder = tmp_path / name
+        (folder / "include").mkdir(parents=True)
+        (folder / "include/a.h").write_text(header)
+        (folder / "a.c").write_text('#include "a.h"\nint a(void) { return A; }\n')
+        words = [
+            program,
+            "gcc",
+            "-g",
+            f"-I{folder}/include",
+            "-c",
+            str(folder / "a.c"),
+            "-o",
+            "a.o",
+        ]
+        environment = {**os.environ, **variables}
+        subprocess.run(words, cwd=folder, env=environment, check=True)
+        said = subprocess.run([program, "--print-stats"], env=environment, capture_output=True)
+        hits = re.findall(rb"^(?:direct|preprocessed)_cache_hit\t(\d+)$", said.stdout, re.M)
+        return (folder / "a.o").read_bytes(), sum(map(int, hits))
+
+    first, second = compiled("one", "#define A 1\n"), compiled("two", "#define A 1\n")
+    other = compiled("three", "#define A 2\n")
+
+    assert (first[1], second[1], other[1]) == (0, 1, 1)
+    assert first[0] == second[0] != other[0]

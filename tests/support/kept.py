@@ -95,6 +95,20 @@ def classes() -> Path | None:
     return _of_these_programs("classes")
 
 
+def compiler_cache() -> dict[str, str]:
+    """Variables with which CMake, and who asks like it, compiles a source once, whichever project
+    has it: most of a project is the C runtime. Empty where ccache is missing or nothing is kept."""
+    program, place = shutil.which("ccache"), _of_these_programs("objects")
+    if program is None or place is None:
+        return {}
+    return {
+        "CMAKE_C_COMPILER_LAUNCHER": program,
+        "CCACHE_DIR": str(place),
+        "CCACHE_BASEDIR": "/",  # projects are in folders of their own
+        "CCACHE_NOHASHDIR": "1",
+    }
+
+
 def _of_these_programs(name: str) -> Path | None:
     """Where today's results of the programs that this machine has are, under `name`."""
     base = builds()
