@@ -15,7 +15,7 @@ from onnx import AttributeProto, NodeProto
 from mlftool.errors import nearest
 from mlftool.onnx_rules.protos import op_name, plain_attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
-from mlftool.ops.base import Facts, Op, Trait, Types, known, shown
+from mlftool.ops.base import Attributes, Facts, Op, Trait, Types, known, shown
 
 # Axes and element types, which onnx's inference cuts to 32 bits; by some axes it then ends the
 # process. No tensor has more axes, and there are fewer types.
@@ -74,7 +74,12 @@ def _unfit(f: Facts, record: Op) -> str:
         return ""
     if Trait.SAME_RANK in record.traits and len(f.output.shape) != len(f.x):
         return f"input {shown(f.x)} does not fit output {shown(f.output.shape)}"
-    return _first_unfit(*record.forms(f.attrs), f.inputs) if record.forms else ""
+    return misshapen(record, f.attrs, f.inputs)
+
+
+def misshapen(record: Op, attrs: Attributes, inputs: Types) -> str:
+    """What is wrong with inputs that have not the operator's forms, or ""."""
+    return _first_unfit(*record.forms(attrs), inputs) if record.forms else ""
 
 
 def _first_unfit(forms: Sequence[str], extents: Mapping[str, int], inputs: Types) -> str:

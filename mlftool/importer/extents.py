@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from onnx import NodeProto
 
+from mlftool.importer.checks import misshapen
 from mlftool.importer.functions import has_body
 from mlftool.importer.schema import opset_of
 from mlftool.ir import dtype
@@ -47,7 +48,11 @@ def produced(scope: Scope, node: NodeProto) -> Outcome:
     """Keep a node that makes a tensor whose extents depend on values."""
     record = known(op_name(node))
     attrs = plain_attributes(node)
-    made = record.makes(scope, node, attrs) if record and record.makes else None
+    if record is None or record.makes is None:
+        return Next(node)
+    if wrong := misshapen(record, attrs, [scope.types.get(n) for n in node.input]):
+        return Refuse("MLF0303", wrong)
+    made = record.makes(scope, node, attrs)
     if made is None or isinstance(made, Replace):
         return made or Next(node)
     symbol = scope.fresh(f"{node.output[0]}.extent")

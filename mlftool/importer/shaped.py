@@ -23,7 +23,7 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.protos import attributes, op_name
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope, Work, resumed
-from mlftool.onnx_rules.shaping import INT64, Box, Shaper, Shaping, UnboundedError
+from mlftool.onnx_rules.shaping import INT64, Box, NotShapedError, Shaper, Shaping, UnboundedError
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import UnsupportedError
 from mlftool.ops.base import known
@@ -51,6 +51,8 @@ def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
         box = shaper(shaping, attributes(node))
     except UnsupportedError as error:
         return Refuse("MLF0206", str(error))
+    except NotShapedError:
+        return Next(node)
     except UnboundedError:
         box = None
     if box is None or (limit and len(limit) != len(box.bounds)):

@@ -79,6 +79,10 @@ class UnboundedError(Exception):
     """Raised by a shaper for an output of which it is not known how large it gets at most."""
 
 
+class NotShapedError(Exception):
+    """Raised by a shaper for a node that it leaves to the operator's other rules."""
+
+
 @dataclass
 class Shaping:
     """One node on its way in. `limit` is what the user says of its output, () if nothing; `symbols`

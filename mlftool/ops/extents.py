@@ -23,7 +23,7 @@ from mlftool.onnx_rules.scope import EXTENTS, KEEP, Outcome, Refuse, Replace, Sc
 from mlftool.onnx_rules.shaping import Element, exactly
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import folded
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, of_form, old, op
 from mlftool.ops.movement import strides_of
 from mlftool.ops.plain import plain_kernel
 from mlftool.ops.scalar import literal
@@ -162,7 +162,7 @@ def _boxes_left(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made
     return Made({0: (dtype.int64, (scores.shape[0] * scores.shape[1] * each, 3), 0)})
 
 
-@op("NonMaxSuppression", Trait.KEPT, makes=_boxes_left)
+@op("NonMaxSuppression", Trait.KEPT, makes=_boxes_left, forms=of_form("bn4", "bcn"))
 def non_max_suppression(v: View) -> Kernel:
     """[bound, 3] of (batch, class, box), best scores first, and how many there are.
 

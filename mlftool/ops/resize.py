@@ -39,6 +39,7 @@ from mlftool.ops.base import (
 )
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.plain import float_of
+from mlftool.ops.resize_shaped import resize_in_box
 from mlftool.ops.scalar import Load, Store, around, literal, read_by
 from mlftool.ops.shapers import elements
 
@@ -459,6 +460,7 @@ old(
     },
     older=((11, _asymmetric),),
     extents=_resized_boxes,
+    shaped=resize_in_box,
     resolve=_axes_that_change,
 )
 def resize(v: View) -> Kernel:

@@ -299,6 +299,8 @@ def _fits_unpooled(f: Facts) -> str:
     window = (*f.attrs["kernel_shape"], *f.attrs.get("strides", ()))
     if any(n < 1 for n in window) or any(n < 1 for n in _unpooled(f.x, f.attrs)[2:]):
         return "its window implies no output"
+    if f.shape(1) not in (f.x, None):
+        return f"indices of shape {shown(f.shape(1))} for values of shape {shown(f.x)}"
     return f.beyond(1, 0, f.output.elements - 1, "indices")
 
 

@@ -105,6 +105,12 @@ MISFITS = {
         { y = STFT (x, s, w) }""",
     "axes of a signal": """g (float[16] x, int64 s, float[4] w) => (float[2,3,3,2] y)
         { y = STFT (x, s, w) }""",
+    "coordinates of boxes": """g (float[1,6,3] b, float[1,1,6] s) => (int64[?,3] y)
+        { y = NonMaxSuppression (b, s) }""",
+    "scores of boxes": """g (float[1,6,4] b, float[1,1,5] s) => (int64[?,3] y)
+        { y = NonMaxSuppression (b, s) }""",
+    "index of each value": """g (float[1,1,2,2] x, int64[1,1,2,1] i) => (float[1,1,4,4] y)
+        { y = MaxUnpool <kernel_shape=[2,2], strides=[2,2]> (x, i) }""",
     "split scalar": """g (float x) => (int64 n)
         { s = SplitToSequence (x) n = SequenceLength (s) }""",
 }

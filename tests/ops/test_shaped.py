@@ -158,6 +158,46 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]]
         [{"m": n(m), "x": X[0, :2]} for m in (3, 6, 1)],
     ),
 }
+IMAGE = np.random.default_rng(0).normal(size=(1, 2, 4, 5)).astype(np.float32)
+
+
+def resized(mode: str, transform: str, nearest: str) -> str:
+    """The last two axes, by sizes that are an input."""
+    return f"""g (float[1,2,4,5] x, int64[2] s) => (float[1,2,a,b] y) {{
+        front = Constant <value_ints = [1, 2]> () sizes = Concat <axis = 0> (front, s)
+        y = Resize <mode = "{mode}", coordinate_transformation_mode = "{transform}",
+            nearest_mode = "{nearest}"> (x, , , sizes) }}"""
+
+
+TRANSFORMS = [
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+]
+ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+SIZES = [{"x": IMAGE, "s": s} for s in (i(8, 10), i(3, 2), i(1, 7), i(4, 5), i(9, 1))]
+for transform in TRANSFORMS:
+    text = resized("linear", transform, "floor")
+    CASES[f"resize_linear_{transform}"] = (text, {"y": (1, 2, 9, 10)}, SIZES)
+for k, nearest in enumerate(ROUNDINGS):
+    text = resized("nearest", TRANSFORMS[k], nearest)
+    CASES[f"resize_nearest_{nearest}"] = (text, {"y": (1, 2, 9, 10)}, SIZES)
+# Masks of detectors: each is stretched to its own box, and put into an image.
+CASES["resize_in_a_loop"] = (
+    """g (float[3,1,4,4] x, int64[3,2] s) => (float[3,6,6] y) {
+        n = Constant <value = int64 {3}> () t = Constant <value = bool {1}> ()
+        y = Loop (n, t) <body = b (int64 i, bool c) => (bool d, float[6,6] o) {
+            d = Identity(c) front = Constant <value_ints = [1]> ()
+            mask = Gather(x, i) box = Gather(s, i) sizes = Concat <axis = 0> (front, box)
+            r = Resize <mode = "linear"> (mask, , , sizes)
+            whole = Constant <value_ints = [1, 6, 6]> () after = Sub(whole, sizes)
+            before = Constant <value_ints = [0, 0, 0]> () p = Concat <axis = 0> (before, after)
+            q = Pad(r, p) shape = Constant <value_ints = [6, 6]> () o = Reshape(q, shape) }> }""",
+    {"r": (1, 6, 6), "q": (1, 6, 6)},
+    [{"x": np.resize(IMAGE, (3, 1, 4, 4)), "s": np.array([[2, 3], [6, 6], [5, 1]])}],
+)
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +239,7 @@ def test_nothing_is_written_beyond_a_bound_that_is_too_small(tmp_path: Any) -> N
     [
         ("reshape", {}, "--input-shape y:4,6"),
         ("reshape", {"y": (4, 4, 4)}, "--input-shape y:4,6"),
+        ("resize_linear_half_pixel", {}, "--input-shape y:4,6"),
         ("a_chain", {"u": (3, 4)}, "'u', which is not an input and has a known shape"),
         ("slice", {"nothing": (3, 4)}, "'nothing', which is not an input"),
         ("a_loop_of_computed_length", {}, "--input-shape all:10,..."),
@@ -207,6 +248,23 @@ def test_nothing_is_written_beyond_a_bound_that_is_too_small(tmp_path: Any) -> N
 def test_what_a_bound_must_be(case: str, shapes: dict[str, tuple[int, ...]], says: str) -> None:
     with pytest.raises(MlfError) as caught:
         compile_module(ModuleSpec(parser.parse_model(HEAD + CASES[case][0]), input_shapes=shapes))
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ('mode = "cubic"', "mode 'cubic'; supported: nearest, linear"),
+        ("antialias = 1", "antialias; supported: none"),
+        ('keep_aspect_ratio_policy = "not_larger"', "'not_larger'; supported: stretch"),
+    ],
+)
+def test_computed_sizes_that_are_refused(what: str, says: str) -> None:
+    text = CASES["resize_linear_half_pixel"][0].replace('mode = "linear"', what, 1)
+    with pytest.raises(MlfError) as caught:
+        compile_module(
+            ModuleSpec(parser.parse_model(HEAD + text), input_shapes={"y": (1, 2, 9, 10)})
+        )
     assert says in str(caught.value)
 
 
