@@ -3,15 +3,16 @@
 From int8, weights of the layers that mind least go to four bits until the flash budget holds; then,
 while the accuracy is missed, the layers that gain most for their cost get 16-bit activations or
 stay in float. From what was found, and from each plan of one precision that fits, other precisions
-of one layer or two are tried as long as that makes the plan cheaper. Where int8 fits, only weights
-may get fewer bits: wider activations take more RAM. In the same way a little more is paid for the
-float model's accuracy, if that is wished for.
+of one layer or two are tried as long as that makes the plan cheaper; in the end, of networks of few
+layers, those of all layers. Where int8 fits, only weights may get fewer bits: wider activations
+take more RAM. In the same way a little more is paid for the float model's accuracy, if that is
+wished for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -25,7 +26,9 @@ LITTLE = 0.2  # of the instructions, for what is only wished for
 UPGRADES = (Precision.INT16, Precision.FLOAT)  # of equal gains the first
 NARROW = (Precision.INT8, Precision.INT4)  # what takes no more RAM than int8
 TRIED = 600  # layers of all plans that are compiled to make one cheaper
+EVERY = 4096  # plans of a network of so few layers that all are tried in the end
 SLACK = 3.0  # dB that the sum of the layers' errors may be off, and accuracy does not follow
+WIDE = 7.0  # dB instead of SLACK where all plans are tried
 NEAR = 1.1  # times the instructions: what a sum of the layers' prices may be off
 
 
@@ -67,6 +70,8 @@ def search(
         found = _cheapest(s, plan, NARROW) if goal and not wish else plan
     elif s.fits(s.point(found)):
         found = _cheapest_of(s, [found, *map(plan.uniform, Precision)])
+        if len(Precision) ** len(plan.precisions) <= EVERY:
+            found = _cheapest(s, found, most=len(plan.precisions), slack=WIDE)
     if wish and s.fits(s.point(found)) and not wish.met(s.point(found).accuracy):
         found = _wished(s, found, wish)
     last = s.point(found)
@@ -160,17 +165,25 @@ def _rescued(s: Trials, plan: Plan) -> Plan:
     return plan
 
 
-def _cheapest(s: Trials, plan: Plan, allowed: Sequence[Precision] = tuple(Precision)) -> Plan:
-    """From a plan that fits, others of one layer or two as long as they are cheaper and fit."""
+def _cheapest(
+    s: Trials,
+    plan: Plan,
+    allowed: Sequence[Precision] = tuple(Precision),
+    most: int = 2,
+    slack: float = SLACK,
+) -> Plan:
+    """From a plan that fits, others of `most` layers as long as they are cheaper and fit."""
     better: Plan | None = plan
     while better:
-        plan, better = better, _cheaper(s, better, allowed)
+        plan = better
+        better = _cheaper(s, plan, near(plan, allowed, most), s.missed() - slack)
     return plan
 
 
-def _cheaper(s: Trials, plan: Plan, allowed: Sequence[Precision]) -> Plan | None:
-    now, floor = s.point(plan).cost, s.missed() - SLACK
-    summed = [(s.prices.sum(p).instructions, p) for p in near(plan, allowed)]
+def _cheaper(s: Trials, plan: Plan, others: Iterable[Plan], floor: float) -> Plan | None:
+    """The first of the others that is cheaper and fits, of those that likely have so many dB."""
+    now = s.point(plan).cost
+    summed = [(s.prices.sum(p).instructions, p) for p in others]
     affordable = (x for x in summed if x[0] <= NEAR * now.instructions)
     for _, other in sorted(affordable, key=itemgetter(0)):
         if not s.left:

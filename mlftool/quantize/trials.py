@@ -96,9 +96,11 @@ def key_of(plan: Plan) -> Key:
     return tuple(plan.precisions.values())
 
 
-def near(plan: Plan, allowed: Sequence[Precision] = tuple(Precision)) -> Iterator[Plan]:
-    """Plans with other precisions of one layer or two, of those that are allowed."""
-    for count in (1, 2):
+def near(
+    plan: Plan, allowed: Sequence[Precision] = tuple(Precision), most: int = 2
+) -> Iterator[Plan]:
+    """Plans with other precisions, of those that are allowed, of at most so many layers."""
+    for count in range(1, most + 1):
         for names in combinations(plan.precisions, count):
             for chosen in product(allowed, repeat=count):
                 pairs = tuple(zip(names, chosen, strict=True))

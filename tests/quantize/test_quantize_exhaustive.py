@@ -94,6 +94,21 @@ def test_no_plan_that_fits_is_cheaper(seed: int) -> None:
         assert found.chosen.cost.instructions == min(fitting)
 
 
+def test_plans_that_differ_in_every_layer_are_tried_in_the_end() -> None:
+    """Errors do not add up: each plan on the way to this one misses the accuracy."""
+    studio, plan = opened()
+    kinds = Precision.INT16, Precision.INT8, Precision.INT16
+
+    def judge(plan: Plan) -> float:
+        chosen = tuple(plan.precisions.values())
+        return float(chosen == kinds or set(chosen) == {Precision.FLOAT})
+
+    prices = Prices(Device(studio.net, "cortex-m4"), plan)
+    found = search(studio, plan, prices, judge, Goal("top1", 1.0), None)
+    assert found.fits
+    assert tuple(found.plan.precisions.values()) == kinds
+
+
 def test_where_int8_fits_only_weights_get_fewer_bits() -> None:
     """A layer of 16 bits or floats may take fewer instructions, and always takes more RAM."""
     studio, plan = opened()
