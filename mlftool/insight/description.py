@@ -27,7 +27,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Where a tensor, or a kernel's scratch, is in a pool from its first step to its last."""
+    """Where a tensor, or a kernel's scratch, is in a pool from its first step to its last. Nothing
+    makes an input or parameter, which `is_given`."""
 
     name: str
     pool: str
@@ -35,6 +36,7 @@ class Buffer:
     size: int
     first: int
     last: int
+    is_given: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,8 @@ def _pool(data: Mapping[str, Any]) -> Pool:
 
 def _buffer(data: Mapping[str, Any]) -> Buffer:
     numbers = ("offset_bytes", "size_bytes", "first_step", "last_step")
-    return Buffer(str(data["name"]), str(data["pool"]), *(_size(data[k]) for k in numbers))
+    offset, size, first, last = (_size(data[k]) for k in numbers)
+    return Buffer(str(data["name"]), str(data["pool"]), offset, size, first, last)
 
 
 def _size(value: Any) -> int:

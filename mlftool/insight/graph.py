@@ -9,12 +9,14 @@ from typing import Any
 
 from mlftool.codegen.kernels import write_kernels
 from mlftool.codegen.notes import quantisation
-from mlftool.insight import svg
+from mlftool.insight import description, svg
 from mlftool.insight.description import Description, described
 from mlftool.insight.layout import ROWS, Place, placed
 from mlftool.insight.profile import profile
+from mlftool.insight.storage import graph_of
 from mlftool.insight.subject import Subject
 from mlftool.ir.graph import Graph, Node
+from mlftool.mlf import graph as graph_json
 from mlftool.module import Module
 
 
@@ -58,7 +60,11 @@ def after(subject: Subject, instructions: Sequence[int | None] = ()) -> Drawing:
     target = subject.interface.target
     title = f"{subject.name} for {target}"
     if subject.compiled is None:
-        return _of_archive(title, described(subject.record, subject.file))
+        said, found = (
+            described(subject.record, subject.file),
+            graph_of(subject.record, subject.file),
+        )
+        return _of_graph(title, found, said) if found else _of_archive(title, said)
     module = subject.compiled
     return Drawing(
         f"{title}: {len(module.program.calls)} layers",
@@ -83,6 +89,43 @@ def _of_archive(title: str, said: Description | None) -> Drawing:
     )
     missing = "what reads what: an archive has only the order of its layers"
     return Drawing(f"{title}: {len(boxes)} layers", boxes, "MACs", (missing,))
+
+
+def _of_graph(title: str, graph: graph_json.Graph, said: Description | None) -> Drawing:
+    """Of a graph executor's archive. TVM's do not say what the functions compute."""
+    calls = [n for n in graph.nodes if n.function]
+    known = said.nodes if said and len(said.nodes) == len(calls) else ()
+    about = {n.name: one for n, one in zip(calls, known, strict=bool(known))}
+    made: dict[int, int] = {}
+    boxes: list[Box] = []
+    for node in graph.nodes:
+        reads = tuple(dict.fromkeys(made[e] for e in node.inputs))
+        made |= dict.fromkeys(node.outputs, len(boxes))
+        boxes.append(_call(node, graph, reads, about.get(node.name)))
+    for k, e in enumerate(graph.heads):
+        name = "output" if len(graph.heads) == 1 else f"output{k}"
+        boxes.append(Box("out", name, "output", _entry(graph, e), "", name, (made[e],)))
+    missing = () if known else ("what the functions compute: the archive does not say it",)
+    return Drawing(f"{title}: {len(calls)} layers", tuple(boxes), "MACs", missing)
+
+
+def _call(
+    node: graph_json.Node,
+    graph: graph_json.Graph,
+    reads: tuple[int, ...],
+    said: description.Node | None,
+) -> Box:
+    type_ = ", ".join(_entry(graph, e) for e in node.outputs)
+    if not node.function:
+        return Box("in", node.name, "argument", type_, "", f"{node.name}: {type_}", reads)
+    op, kernel = (said.op, said.kernel) if said else (node.function, "")
+    name, cost = (said.name, said.macs) if said else (node.name, None)
+    return Box("node", name, op, type_, kernel, f"{op} '{name}'; makes {type_}", reads, cost)
+
+
+def _entry(graph: graph_json.Graph, e: int) -> str:
+    entry = graph.entries[e]
+    return f"{entry.dtype}[{'x'.join(map(str, entry.shape))}]"
 
 
 Step = tuple[str, int]  # kernel, cost

@@ -10,6 +10,7 @@ from mlftool.compile import compile_module
 from mlftool.errors import MlfError, one_line
 from mlftool.insight import svg
 from mlftool.insight.description import Buffer, Description, Pool, described
+from mlftool.insight.storage import planned
 from mlftool.insight.subject import Subject
 from mlftool.module import Module, ModuleSpec
 from mlftool.progress import step
@@ -49,12 +50,17 @@ def memory_map(subject: Subject, try_ways: bool = True) -> MemoryMap:
     it again. Raises MlfError."""
     interface, plan = subject.interface, described(subject.record, subject.file)
     usual, missing = None, []
+    own = plan is not None
+    plan = plan or planned(subject.record, subject.file, interface.target)
     if subject.ram is not None:
-        usual = Way("", interface.workspace_bytes, subject.ram, plan.macs if plan else 0)
+        macs = plan.macs if plan else 0
+        usual = Way("", interface.workspace_bytes, subject.ram, macs)
     else:
         missing.append("the workspace: the archive does not tell its size")
     if plan is None:
         missing.append("the plan: the archive does not tell which tensor is where")
+    elif not own:
+        missing.append("the scratch of kernels, which TVM's kernels allocate as they run")
     elif subject.compiled is None:
         missing.append(
             "what would lower it: give the model or the manifest's entry that it was made from"
@@ -205,7 +211,8 @@ def _what(plan: Description, b: Buffer) -> str:
     """What a block holds: the layer that makes it says more than the tensor's name."""
     if b.name.startswith("scratch of step"):
         return f"scratch of {_layer(plan, b.first)}"
-    return f"from {_layer(plan, b.first)}: {one_line(b.name)}"
+    name = one_line(b.name)
+    return f"given: {name}" if b.is_given else f"from {_layer(plan, b.first)}: {name}"
 
 
 def to_json(found: MemoryMap) -> dict[str, Any]:

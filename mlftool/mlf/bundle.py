@@ -140,7 +140,7 @@ def make_folder(path: Path) -> None:
 def refused(what: str, path: Path) -> Iterator[None]:
     """An OSError inside becomes the MlfError that says so: the machine's fault if its disk or its
     tables are full, else the user's. So does a dash, which other programs take for a stream."""
-    if str(path) == "-":
+    if path.parts[:1] == ("-",):
         hint = "for standard output give /dev/stdout"
         raise MlfError(Problem("MLF0402", f"{what}: '-' is not the name of a file", help=hint))
     try:

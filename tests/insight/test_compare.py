@@ -3,6 +3,7 @@ that goes wrong is named."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -336,6 +337,41 @@ def test_of_an_archive_the_outputs_are_compared(
     on_board = data_of(capsys, "compare", archive, "--on", "cortex-m4")
     assert [layer["differing"] for layer in on_board["layers"]] == [0]
     assert "all 1 outputs agree" in said(capsys, "compare", archive, "--on", "cortex-m4")
+
+
+def test_a_graph_of_tvm_says_what_reads_what_and_where_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tar(tvm_archives.graph_archive(7), tmp_path / "t.tar")
+    drawn = data_of(capsys, "graph", tmp_path / "t.tar")
+    x, p0, add, multiply, out = drawn["boxes"]
+    assert (x["reads"], p0["reads"], out["reads"]) == ([], [], [3])
+    assert (add["reads"], multiply["reads"]) == ([0, 1], [2])
+    assert {box["type"] for box in drawn["boxes"]} == {"float32[1x4]"}
+    assert [m.split(":")[0] for m in drawn["missing"]] == ["what the functions compute"]
+    (found,) = data_of(capsys, "memmap", tmp_path / "t.tar")["maps"]
+    (pool,) = found["pools"]
+    assert found["steps"] == [add["name"], multiply["name"]]
+    assert pool["alive_bytes"] == [48, 64]
+    blocks = {b["name"]: (b["first_step"], b["last_step"]) for b in pool["blocks"]}
+    assert blocks == {"x": (0, 1), "p0": (0, 1), add["name"]: (0, 1), multiply["name"]: (1, 1)}
+    assert main(["memmap", str(tmp_path / "t.tar")]) == 0
+    assert "given: x" in capsys.readouterr().out
+
+
+def test_storage_that_tensors_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its size is that of the largest, and they are at one place."""
+    bundle = tvm_archives.graph_archive(7)
+    member = "executor-config/graph/default.graph"
+    graph = json.loads(bundle.files[member])
+    ids = graph["attrs"]["storage_id"][1]
+    graph["attrs"]["storage_id"][1] = [ids[0], ids[1], ids[2], ids[0]]
+    changed = {**bundle.files, member: json.dumps(graph).encode()}
+    write_tar(type(bundle)(changed), tmp_path / "t.tar")
+    (pool,) = data_of(capsys, "memmap", tmp_path / "t.tar")["maps"][0]["pools"]
+    assert pool["size_bytes"] == 48
+    offsets = {b["name"]: b["offset_bytes"] for b in pool["blocks"]}
+    assert offsets["x"] == offsets["tvmgen_default_fused_multiply"] == 0
 
 
 @pytest.mark.parametrize("made", ["graph", "packed", "struct", "network"])
