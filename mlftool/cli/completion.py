@@ -72,7 +72,7 @@ _BASH = """\
 # Completes mlftool in bash. Written by mlftool completion bash.
 _mlftool() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command= word words=
-  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+  for word in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
     case $word in
       %(commands)s) command=$word; break ;;
     esac

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,31 @@ def test_bash_knows_values_and_leaves_files_alone(capsys: pytest.CaptureFixture[
 
 def test_zsh_takes_the_script_of_bash(capsys: pytest.CaptureFixture[str]) -> None:
     assert script("zsh", capsys).endswith(script("bash", capsys))
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="apt-get install zsh")
+def test_zsh_runs_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Under zsh's emulation of bash's completion, which read an offset as a modifier."""
+    lines = ["prof", "compile m.onnx --executor ", "completion "]
+    code = script("zsh", capsys).replace("compinit &&", "compinit -D -u &&", 1)
+    for words in (["mlftool", *line.split(" ")] for line in lines):
+        quoted = " ".join(map(shlex.quote, words))
+        code += f"\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}\n"
+        code += "echo $(compgen -F _mlftool)\n"
+    done = subprocess.run(
+        ["zsh", "-f", "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert done.stderr == ""
+    commands, executors, shells = (set(line.split()) for line in done.stdout.splitlines())
+    assert "profile" in commands
+    assert executors == {"aot", "graph", "vm"}
+    assert shells == {"bash", "zsh", "fish"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_offsets_are_numbers(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where zsh is not installed: it takes a letter after a colon for a modifier."""
+    assert re.findall(r"\[@\]:\d+:(?!\d|\$\(\()", script(shell, capsys)) == []
 
 
 def test_fish_has_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
