@@ -186,6 +186,9 @@ def _of_tokens(scope: Scope, node: NodeProto) -> Outcome:
     return Next(node)
 
 
+LENGTHS = ("min_gram_length", "max_gram_length", "max_skip_count")
+
+
 def _whole_grams(f: Facts) -> str:
     """The pool is parts of n-grams of 1, 2 ... items, and each n-gram has an index."""
     total = len(f.attrs.get("pool_strings") or f.attrs.get("pool_int64s") or ())
@@ -199,6 +202,15 @@ def _whole_grams(f: Facts) -> str:
         return f"ngram_indexes {list(indexes)}; expected {grams}, none below 0"
     if weights and len(weights) != grams:
         return f"{len(weights)} weights; expected {grams}"
+    shortest, longest, skipped = (f.attrs.get(name, 1) for name in LENGTHS)
+    if not 1 <= shortest <= longest or skipped < 0:
+        text = f"n-grams of {shortest} to {longest} with {skipped} skipped"
+        return f"{text}; expected 1 <= min <= max, and none below 0"
+    row = f.inputs[0].dtype if f.inputs[0] else None
+    if row is not None and row.kind == "i":
+        least, most = row.range
+        beyond = [k for k in f.attrs.get("pool_int64s", ()) if not least <= k <= most]
+        return f"pool_int64s {beyond[0]}; expected {row}" if beyond else ""
     return ""
 
 
@@ -224,7 +236,7 @@ def tf_idf(v: View) -> Kernel:
     mode = str(v.attr("mode"))
     weight = f"weight[i % {v.y.shape[-1]}]"
     values_by_mode = {"TF": "y[i]", "IDF": f"(y[i] > 0.0f ? {weight} : 0.0f)"}
-    most = int(v.attr("max_skip_count")) + 1
+    most = min(int(v.attr("max_skip_count")) + 1, max(1, shape[-1] if shape else 1))
     at = "from + skip * k" if most > 1 else "from + k"
     return Kernel(
         "portable.tf_idf",

@@ -243,6 +243,18 @@ def ngrams_beyond_their_pool(_: Path) -> ModelProto:
 
 
 @case
+def ngrams_of_no_length(_: Path) -> ModelProto:
+    return _ngrams(max_gram_length=0)
+
+
+@case
+def ngrams_of_other_numbers(_: Path) -> ModelProto:
+    made = _ngrams(pool_int64s=[1 << 31, 2, 3])
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT32
+    return made
+
+
+@case
 def ngrams_without_a_weight(_: Path) -> ModelProto:
     return _ngrams(weights=[1.0, 2.0])
 

@@ -157,14 +157,15 @@ def test_a_pattern_that_is_not_regular_is_refused() -> None:
         run("RegexFullMatch", [np.array(["aa"], object)], pattern=r"(a)\1")
 
 
+@pytest.mark.parametrize("skipped", [1, 1 << 31])
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
-def test_grams_of_words(mode: str) -> None:
-    """Single words and pairs, with one word skipped at most; weights where they are asked for."""
+def test_grams_of_words(mode: str, skipped: int) -> None:
+    """Single words and pairs, with one word or any number skipped; weights where asked for."""
     x = np.array([["a", "b", "a", "grün"], ["grün", "a", "a", "b"]], object)
     attrs = {"pool_strings": ["a", "grün", "a", "b"], "ngram_counts": [0, 2]}
     attrs |= {"ngram_indexes": [1, 0, 2], "weights": [2.0, 3.0, 5.0]}
     got = run("TfIdfVectorizer", [x], mode=mode, min_gram_length=1, max_gram_length=2,
-              max_skip_count=1, **attrs)  # fmt: skip
+              max_skip_count=skipped, **attrs)  # fmt: skip
     counts = np.array([[1.0, 2.0, 1.0], [1.0, 2.0, 2.0]])
     weights = np.array([3.0, 2.0, 5.0])  # the attribute has those of the pool's order
     wanted = {"TF": counts, "IDF": (counts > 0) * weights, "TFIDF": counts * weights}[mode]
