@@ -15,11 +15,6 @@ def main() -> int:
     """Run the command line. Returns its exit code."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # not of nohup
         _signal.signal(_signal.SIGINT, stopped)
-    import gc
-
-    # Modules and graphs are no garbage: a search after each 700 objects is a tenth of the time.
-    gc.set_threshold(100_000)
-
     from mlftool.cli import main as command
 
     return command()

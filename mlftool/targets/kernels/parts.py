@@ -39,10 +39,6 @@ def bytes_of(v: View, *, depthwise: bool = False, signed: bool = False) -> Bytes
 
     `signed`: inputs are int8. Without `depthwise` all input channels meet all output channels.
     """
-    return v.once(("bytes", depthwise, signed), lambda: _bytes_of(v, depthwise, signed))
-
-
-def _bytes_of(v: View, depthwise: bool, signed: bool) -> Bytes | None:
     c = contraction(v)
     if len(c.inputs) > 2 or not (c.depthwise if depthwise else c.group == 1):
         return None
