@@ -6,7 +6,8 @@ An exponential is off by less than 2^-30. In a line of n elements a share, which
 off by less than (n + 4) * 2^-30 before it is rounded to steps of the output.
 
 onnxruntime's QLinearSoftmax takes float32 exponentials from a table, and its errors decide where a
-share is a tie, such as that of two equal elements. A node with FLOATS does the same.
+share is a tie, such as that of two equal elements. A node with FLOATS does the same where equal
+elements can tie: not with the 256 steps that quantisers write.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ def _exponentials(x_scale: float, n: int) -> Array:
     return table[: np.count_nonzero(table) + 1]
 
 
+def _has_ties(n: int, steps: int) -> bool:
+    """Whether some of n elements, if they are equal and worth all, have half a step each: 2 of an
+    odd number of steps, 512 of 256."""
+    return n >= 2 * (steps & -steps)
+
+
 @op(NAME, Trait.SAME_RANK, Trait.AXIS, reads=(0,), stores=3)
 def softmax(v: View) -> Kernel:
     """Inputs are x, its scale and zero point, which has no effect, and those of the output."""
@@ -84,7 +91,7 @@ def softmax(v: View) -> Kernel:
         n, inner = n * inner, 1
     low, high = v.y.dtype.range
     place = {"outer": math.prod(shape[:axis]), "n": n, "inner": inner}
-    if v.attr(FLOATS, 0):
+    if v.attr(FLOATS, 0) and _has_ties(n, round(1 / y_scale)):
         table = _exponentials(x_scale, n)
         return Kernel(
             "portable.table_softmax",
