@@ -9,11 +9,12 @@ import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -127,13 +128,16 @@ def _run(
     context = multiprocessing.get_context("fork" if "fork" in methods else methods[0])
     pool = ProcessPoolExecutor(jobs, context, initializer=_as_worker)
     try:
+        # An interrupt in concurrent.futures.wait would leave locks behind that the pool needs.
+        done: SimpleQueue[Future[Result]] = SimpleQueue()
         with _whole():  # a worker that is not known yet could not be ended
-            futures = {pool.submit(_task, manifest, e, folder, compiler): e for e in wanted}
-        left = set(futures)
+            left = {pool.submit(_task, manifest, e, folder, compiler): e for e in wanted}
+            for future in left:
+                future.add_done_callback(done.put)
         while left:
-            with step(f"compiling {_named([e for f, e in futures.items() if f in left][:jobs])}"):
-                done, left = wait(left, return_when=FIRST_COMPLETED)
-            yield from (_result(future, futures[future]) for future in done)
+            with step(f"compiling {_named(list(left.values())[:jobs])}"):
+                future = done.get()
+            yield _result(future, left.pop(future))
     except BaseException:
         for worker in multiprocessing.active_children():
             worker.terminate()
