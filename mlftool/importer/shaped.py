@@ -58,7 +58,8 @@ def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
     if box is None or (limit and len(limit) != len(box.bounds)):
         out = node.output[0]
         text = f"shape of output '{out}' is not known before run time"
-        help = f"say how large it gets at most: --input-shape {out}:4,6 (input_shapes)"
+        given = f"--input-shape {out}:{_example(scope.inferred.get(out))} (input_shapes)"
+        help = f"say how large it gets at most: {given}"
         return Refuse("MLF0206", text, help)
     kept = _known(scope, box)
     extents = [
@@ -88,6 +89,12 @@ def _is_static(proto: Any) -> bool:
     dims = proto.tensor_type.shape.dim if proto is not None else ()
     has_shape = proto is not None and proto.tensor_type.HasField("shape")
     return has_shape and all(d.HasField("dim_value") for d in dims)
+
+
+def _example(proto: Any) -> str:
+    """A shape of as many axes as onnx knows of, or of two."""
+    rank = len(proto.tensor_type.shape.dim) if proto is not None else 0
+    return ",".join(str(4 + 2 * k) for k in range(rank or 2))
 
 
 def _limited(s: Shaping, extent: int | str, bound: int) -> str:

@@ -18,7 +18,7 @@ from mlftool.ir.graph import Node, View
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import ALONE, each_alone, filled, keep_shape
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import Next, Outcome, Scope, Work, stepwise
+from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope, Work, stepwise
 from mlftool.onnx_rules.shaping import Element, largest_of
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import folded
@@ -56,6 +56,8 @@ def _gather_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
 
     %y = Gather(%x, %i)   =>   %y = Gather(%x, Where(%i < 0, %i + extent, %i))
     """
+    if node.op_type == "GatherND" and (wrong := no_coordinates(scope, node)):
+        return wrong
     filled(scope, node, 1, 0)
     symbols, steps = scope.symbols_of(node.input[0]), Steps(node, ())
     first, last = _indexed_axes(scope, node)
@@ -64,6 +66,14 @@ def _gather_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
     node.input[1] = from_front(scope, steps, slice(first, last))
     yield standing_for(scope, steps.made)
     return Next(node)
+
+
+def no_coordinates(scope: Scope, node: NodeProto) -> Refuse | None:
+    """Indices of GatherND or ScatterND that have no axis of coordinates; onnx's inference checks it
+    where the extents of all inputs are known."""
+    if scope.types[node.input[1]].shape:
+        return None
+    return Refuse("MLF0303", f"indices '{node.input[1]}' are a scalar; expected an axis or more")
 
 
 def from_front(scope: Scope, steps: Steps, axes: slice) -> str:

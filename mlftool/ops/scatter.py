@@ -21,7 +21,14 @@ from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope, Work, stepwis
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import index_text, row_major
-from mlftool.ops.indexed import coordinates, elements_fit, from_front, on_axes, place
+from mlftool.ops.indexed import (
+    coordinates,
+    elements_fit,
+    from_front,
+    no_coordinates,
+    on_axes,
+    place,
+)
 from mlftool.ops.reduce import joined
 from mlftool.ops.scalar import conversions, fetch, narrow, read_by
 
@@ -95,6 +102,8 @@ def _scattered_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
     data, attrs = node.input[0], attributes(node)
     shape, symbols = scope.types[data].shape, scope.extents_of(data)
     axis = attrs.get("axis", 0) % len(shape)
+    if node.op_type == "ScatterND" and (wrong := no_coordinates(scope, node)):
+        return wrong
     depth = scope.types[node.input[1]].shape[-1] if node.op_type == "ScatterND" else 1
     if not depth:  # an index of no coordinates is of the whole, which has no row to spare
         return Refuse("MLF0302", "indices without coordinates and extents known only at run time")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,22 +102,26 @@ def test_what_is_no_number_is_refused(
     assert not out.exists()
 
 
+ONE_HOT = """(int64[3] x, int64 d) => (float[3,k] y) { v = Constant <value = float[2] {0, 1}> ()
+    y = OneHot (x, d, v) }"""
+RESIZE = """(float[1,1,4,4] x, int64[4] d) => (float[a,b,c,e] y) { y = Resize (x, "", "", d) }"""
+
+
 @pytest.mark.parametrize(
-    ("node", "value", "shape"),
+    ("node", "advice", "options", "shape"),
     [
-        ("(int64[3] x, int64 d) => (float[3,k] y) { v = Constant <value = float[2] {0, 1}> () "
-         "y = OneHot (x, d, v) }", {"d": (4,)}, (3, 4)),
-        ('(float[1,1,4,4] x, int64[4] d) => (float[a,b,c,e] y) { y = Resize (x, "", "", d) }',
-         {"d": (1, 1, 8, 6)}, (1, 1, 8, 6)),
+        (ONE_HOT, "--input-value NAME:VALUE", {"input_values": {"d": (4,)}}, (3, 4)),
+        (RESIZE, "--input-shape y:", {"input_shapes": {"y": (1, 1, 8, 6)}}, (1, 1, 8, 6)),
+        (RESIZE, "", {"input_values": {"d": (1, 1, 8, 6)}}, (1, 1, 8, 6)),
     ],
-)  # fmt: skip
+)
 def test_what_a_message_on_a_computed_shape_advises_helps(
-    node: str, value: dict[str, tuple[int, ...]], shape: tuple[int, ...]
+    node: str, advice: str, options: dict[str, Any], shape: tuple[int, ...]
 ) -> None:
     model = parser.parse_model(f'<ir_version: 9, opset_import: ["": 17]>\ng {node}')
     with pytest.raises(MlfError) as refused:
         compile_module(ModuleSpec(model))
     (problem,) = refused.value.problems
     assert problem.code == "MLF0206"
-    assert "--input-value NAME:VALUE" in problem.help
-    assert compile_module(ModuleSpec(model, input_values=value)).imported.types["y"].shape == shape
+    assert advice in problem.help
+    assert compile_module(ModuleSpec(model, **options)).imported.types["y"].shape == shape

@@ -111,6 +111,10 @@ MISFITS = {
         { y = NonMaxSuppression (b, s) }""",
     "index of each value": """g (float[1,1,2,2] x, int64[1,1,2,1] i) => (float[1,1,4,4] y)
         { y = MaxUnpool <kernel_shape=[2,2], strides=[2,2]> (x, i) }""",
+    "coordinates in a box": """g (float[6,3] x, bool[6] c, int64 i) => (float[?] y)
+        { p = Compress <axis=0> (x, c) y = GatherND (p, i) }""",
+    "coordinates of updates in a box": """g (float[6,3] x, bool[6] c, int64 i) => (float[?,3] y)
+        { p = Compress <axis=0> (x, c) y = ScatterND (p, i, p) }""",
     "split scalar": """g (float x) => (int64 n)
         { s = SplitToSequence (x) n = SequenceLength (s) }""",
 }
