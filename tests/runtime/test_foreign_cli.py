@@ -149,7 +149,23 @@ def test_size(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert ("C runtime" in parts) == (name != "interface_c")  # which calls none of it
 
 
-@pytest.mark.parametrize("name", ["graph", "packed", "interface_c"])
+SCRATCH = "the scratch of kernels, which TVM's kernels allocate as they run"
+
+
+def test_memory_map_of_a_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The graph's storage ids are the plan; what kernels allocate is not in it."""
+    file, picture = tar("graph", tmp_path), tmp_path / "m.svg"
+    assert main(["memmap", file, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["maps"]
+    (pool,) = found["pools"]
+    assert pool["name"] == "storage of the graph executor"
+    assert 0 < pool["lower_bound_bytes"] <= pool["size_bytes"]
+    assert found["missing"] == [SCRATCH]
+    assert main(["memmap", file, "--svg", str(picture)]) == 0
+    assert picture.read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize("name", ["packed", "interface_c"])
 def test_memory_map(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["memmap", tar(name, tmp_path), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["maps"]
@@ -169,7 +185,8 @@ def test_sizes_that_an_archive_does_not_tell(
     assert main(["memmap", file, "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["maps"]
     assert (found["workspace_bytes"], found["ram_bytes"]) == (None, None)
-    assert [m.split(":")[0] for m in found["missing"]] == ["the workspace", "the plan"]
+    plan = {"oldest": SCRATCH, "operator": "the plan"}[name]
+    assert [m.split(":")[0] for m in found["missing"]] == ["the workspace", plan]
     assert main(["memmap", file]) == 0
     assert " 0 B" not in capsys.readouterr().out
     assert main(["diff", file, file, "--json"]) == 0
