@@ -322,8 +322,8 @@ def _implied(scope: Scope, d: Draft) -> None:
 def max_unpool(v: View) -> Kernel:
     """Each value at its index, zeros elsewhere; values beyond the output are dropped."""
     implied, out = v.attr("mlf.implied"), v.y.shape
-    axes = list(range(len(out)))
-    target = " + ".join(f"a{k} * {math.prod(out[k + 1 :])}" for k in axes)
+    axes = [k for k, n in enumerate(implied) if n > 1]
+    target = " + ".join(f"a{k} * {math.prod(out[k + 1 :])}" for k in axes) or "0"
     inside = " && ".join(f"a{k} < {out[k]}" for k in axes if out[k] < implied[k])
     return plain_kernel(
         v,
@@ -332,7 +332,7 @@ def max_unpool(v: View) -> Kernel:
             "elements": v.x(0).elements,
             "outputs": v.y.elements,
             "places": math.prod(implied),
-            "axes": [(math.prod(implied[k + 1 :]), implied[k]) for k in axes],
+            "axes": [(k, math.prod(implied[k + 1 :]), implied[k]) for k in axes],
             "store": f"{f'if ({inside}) ' if inside else ''}y0[{target}] = x0[i];",
         },
     )
