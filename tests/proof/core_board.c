@@ -48,7 +48,7 @@ __attribute__((naked)) static void fault_handler(void) {
 
 static void allow(uint32_t region, uint32_t from, uint32_t bytes) {
   mpu[2] = region;
-  mpu[3] = from | 2u;                    /* all may write */
+  mpu[3] = from | 2u; /* all may write */
   mpu[4] = ((from + bytes - 1) & ~31u) | 1u;
 }
 
@@ -70,8 +70,8 @@ static void place(int32_t count, int32_t (*sizes)[2], char **buffers) {
 
 static void answer(const char *bytes, int32_t count) {
   for (int32_t k = 0; k < count; k++) {
-    const char text[3] = {"0123456789abcdef"[bytes[k] >> 4 & 15],
-                          "0123456789abcdef"[bytes[k] & 15], 0};
+    const char text[3] = {"0123456789abcdef"[bytes[k] >> 4 & 15], "0123456789abcdef"[bytes[k] & 15],
+                          0};
     say(text);
   }
 }
@@ -131,5 +131,19 @@ __attribute__((naked, noreturn, used)) void reset_handler(void) {
 }
 
 __attribute__((section(".vectors"), used)) static const function vectors[16] = {
-    (function)(uintptr_t)__stack_top, reset_handler, fault_handler, fault_handler, fault_handler,
-    fault_handler, fault_handler, fault_handler, 0, 0, 0, 0, 0, 0, 0, 0};
+    (function)(uintptr_t)__stack_top,
+    reset_handler,
+    fault_handler,
+    fault_handler,
+    fault_handler,
+    fault_handler,
+    fault_handler,
+    fault_handler,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0};

@@ -122,16 +122,15 @@ static int call_dsp(int32_t function, char **p, const int32_t *n) {
     return 0;
   case 19: {
     const float *const at = (float *)(void *)p[0];
-    const mlf_four_pixels pixels = {{at, at + n[4], at + 2 * n[4], at + 3 * n[4]},
-                                    {n[5], n[5], n[5], n[5]}, n[6], n[7], 0};
+    const mlf_four_pixels pixels = {
+        {at, at + n[4], at + 2 * n[4], at + 3 * n[4]}, {n[5], n[5], n[5], n[5]}, n[6], n[7], 0};
     mlf_exact_4x4(&pixels, (float *)(void *)p[1], (float *)(void *)p[2], (float *)(void *)p[3]);
     return 0;
   }
   default:
     return 2;
   }
-  const int32_t all[10] = {low00, low02, all0,  all1,  sum00,
-                           sum01, sum02, sum03, sum10, sum11};
+  const int32_t all[10] = {low00, low02, all0, all1, sum00, sum01, sum02, sum03, sum10, sum11};
   memcpy(out, all, sizeof all);
   return 0;
 }
@@ -219,8 +218,8 @@ static int call_helium(int32_t function, char **p, const int32_t *n) {
     return 0;
   case 20: {
     const float *const at = (float *)(void *)p[0];
-    const mlf_four_pixels pixels = {{at, at + n[4], at + 2 * n[4], at + 3 * n[4]},
-                                    {n[5], n[5], n[5], n[5]}, n[6], n[7], 0};
+    const mlf_four_pixels pixels = {
+        {at, at + n[4], at + 2 * n[4], at + 3 * n[4]}, {n[5], n[5], n[5], n[5]}, n[6], n[7], 0};
     mlf_fast_4x4(&pixels, (float *)(void *)p[1], (float *)(void *)p[2], (float *)(void *)p[3], 16,
                  INT32_MIN);
     return 0;

@@ -41,8 +41,8 @@
 #define MLF_RESTRICT restrict
 #endif
 
-/* In C that stands for assembly: how many bytes the assembly touches, where it touches more. mlftool
- * proves index ranges from the C. */
+/* In C that stands for assembly: how many bytes the assembly touches, where it touches more.
+ * mlftool proves index ranges from the C. */
 #ifndef MLF_TOUCHES
 #define MLF_TOUCHES(at, bytes) ((void)0)
 #endif
