@@ -18,6 +18,9 @@ from mlftool.ir.graph import Array
 LEAST_RUN = 8  # elements for each scale
 WITHIN_BLOCKS = (16, 32, 64, 128)  # of an axis: sizes of onnxruntime's and PyTorch's quantisers
 LARGEST = 128
+ENOUGH = 512  # elements of a group that tell whether it may have a scale
+# How many floats beyond the quotient a scale may be: a product and the quotient were rounded.
+STEPS = (0, -1, 1, -2, 2)
 # Instructions of the C for an element, and its operations on floats; counted on Cortex-M4
 # (tests/plan/test_weights_budget.py).
 ELEMENT, FLOAT_OPERATIONS = 8, 2
@@ -46,9 +49,8 @@ def scaled(array: Array) -> Scaled | None:
         return None
     for blocks, run, lanes in _groupings(array.shape):
         groups = array.reshape(blocks, run, lanes)
-        if _scales(groups[:1, :, :1]) is None:
-            continue  # most arrays have no scales: one group of elements tells
-        scales = _scales(groups)
+        # Most arrays have no scales: one group of elements tells.
+        scales = _scales(groups) if _may_have_scale(groups[0, :, 0]) else None
         if scales is not None:
             numbers = np.rint(groups / scales[:, None]).astype(np.int8)
             return Scaled(scales, numbers)
@@ -85,37 +87,45 @@ def _divided(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
                 yield (*shape[:k], extent // size, size, *shape[k + 1 :])
 
 
+def _may_have_scale(group: Array) -> bool:
+    """Whether the first elements of a group are multiples of one of all scales that it may have."""
+    most = np.abs(group).max()
+    if not most:
+        return True
+    near = most / np.arange(1, LARGEST + 1, dtype=np.float32)
+    some = np.tile(group[:ENOUGH], (near.size, 1))
+    return any(_multiples(some, _beside(near, steps)).any() for steps in STEPS)
+
+
 def _scales(groups: Array) -> Array | None:
     """float32 [block, lane]: those of which every element of [block, run, lane] is a multiple that
     an int8 holds; None if one has no such scale."""
-    most = np.abs(groups).max(axis=1)
+    blocks, run, lanes = groups.shape
+    rows = np.ascontiguousarray(groups.transpose(0, 2, 1)).reshape(-1, run)
+    most = np.abs(rows).max(axis=1)
     found: Array = np.ones_like(most)  # of zeros alone
-    left = most > 0
+    left = np.flatnonzero(most)
     for largest in range(LARGEST, 0, -1):
-        for scale in _around(most / np.float32(largest)):
-            fits = left & _multiples(groups, scale)
-            found[fits] = scale[fits]
-            left &= ~fits
-        if not left.any():
-            return found
+        for steps in STEPS:
+            scale = _beside(most[left] / np.float32(largest), steps)
+            fits = _multiples(rows[left], scale)
+            found[left[fits]] = scale[fits]
+            left = left[~fits]
+        if not left.size:
+            return found.reshape(blocks, lanes)
     return None
 
 
-def _around(scales: Array) -> Iterator[Array]:
-    """They and those up to two steps of a float away: a product and a quotient were rounded."""
-    yield scales
-    for end in (0, np.inf):
-        near = scales
-        for _ in range(2):
-            near = np.nextafter(near, np.float32(end))
-            yield near
+def _beside(scales: Array, steps: int) -> Array:
+    """The positive floats that many steps further."""
+    return (scales.view(np.int32) + np.int32(steps)).view(np.float32)
 
 
 def _multiples(groups: Array, scale: Array) -> Array:
-    """Whether all elements of each group are whole multiples of its scale, in float32."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    """Whether all elements of each row are whole multiples of its scale, in float32."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         numbers = np.rint(groups / scale[:, None])
+        same = (numbers + np.float32(0)) * scale[:, None]
     within = (numbers >= -128) & (numbers <= 127)
-    same = (numbers.astype(np.float32) + np.float32(0)) * scale[:, None]
-    equal = same.view(np.int32) == np.ascontiguousarray(groups).view(np.int32)
+    equal = same.view(np.int32) == groups.view(np.int32)
     return np.asarray((within & equal).all(axis=1))
