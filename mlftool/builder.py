@@ -13,6 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
@@ -126,12 +127,13 @@ def _run(
     # Forked workers start at once, and safely: this process has no threads and no numpy.
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if "fork" in methods else methods[0])
-    pool = ProcessPoolExecutor(jobs, context, initializer=_as_worker)
+    work = partial(_build_one, manifest, folder=folder, compiler=compiler)
+    pool = ProcessPoolExecutor(jobs, context, _as_worker, (work,))
     try:
         # An interrupt in concurrent.futures.wait would leave locks behind that the pool needs.
         done: SimpleQueue[Future[Result]] = SimpleQueue()
         with _whole():  # a worker that is not known yet could not be ended
-            left = {pool.submit(_task, manifest, e, folder, compiler): e for e in wanted}
+            left = {pool.submit(_task, entry): entry for entry in wanted}
             for future in left:
                 future.add_done_callback(done.put)
         while left:
@@ -180,7 +182,14 @@ class _EndedError(BaseException):
     """The process that gave this one its work was interrupted."""
 
 
-def _as_worker() -> None:
+# A worker's own: what it does with an entry. A manifest in each task would fill the pipe, and the
+# pool of Python 3.11.2 waits for ever where no process is left to empty it (gh-94777).
+_work: Callable[[Entry], Result]
+
+
+def _as_worker(work: Callable[[Entry], Result]) -> None:
+    global _work
+    _work = work
     # Ctrl-C and the end of a terminal reach the whole process group. The parent alone answers
     # them, and ends the others.
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -189,13 +198,13 @@ def _as_worker() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
 
 
-def _task(manifest: Manifest, entry: Entry, folder: Path | None, compiler: str) -> Result:
+def _task(entry: Entry) -> Result:
     """`_build_one` in a worker, which the parent may end: temporary files go first."""
     try:
         with never_ignored(_EndedError):
             signal.signal(signal.SIGTERM, outside_imports(_end))
             try:
-                return _build_one(manifest, entry, folder, compiler)
+                return _work(entry)
             finally:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
     except _EndedError:

@@ -382,7 +382,7 @@ def test_an_interrupt_ends_what_is_being_compiled(
 ) -> None:
     """At once, and its temporary files go."""
 
-    def compile_forever(_: object, entry: Entry, *__: object) -> NoReturn:
+    def compile_forever(_: object, entry: Entry, **__: object) -> NoReturn:
         file = Path(entry.output.replace("/", "-"))
         try:
             file.write_text("half")
