@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,17 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tvmc_options.add_arguments(parser)
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """What is imported is no garbage: it is neither looked through now nor later."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def run(args: argparse.Namespace) -> int:
     name = module_name_of(args.model) if args.module_name is None else args.module_name
     check_module_name(name)
@@ -88,14 +75,13 @@ def run(args: argparse.Namespace) -> int:
     library = importlib.import_module("mlftool.cli.library") if args.output_format == "so" else None
     if library:
         library.check_name(args.output)
-    with _without_collection():
-        from mlftool.compile import ModuleSpec, compile_specs
-        from mlftool.describe import bundle
-        from mlftool.limits import bounded
-        from mlftool.mlf import check_writable, write_tar
-        from mlftool.mlf.bson import with_bson
-        from mlftool.mlf.layout import Layout
-        from mlftool.mlf.records import FULL_MODEL
+    from mlftool.compile import ModuleSpec, compile_specs
+    from mlftool.describe import bundle
+    from mlftool.limits import bounded
+    from mlftool.mlf import check_writable, write_tar
+    from mlftool.mlf.bson import with_bson
+    from mlftool.mlf.layout import Layout
+    from mlftool.mlf.records import FULL_MODEL
 
     spec = ModuleSpec(
         args.model,

@@ -104,7 +104,7 @@ def _scales(groups: Array) -> Array | None:
     rows = np.ascontiguousarray(groups.transpose(0, 2, 1)).reshape(-1, run)
     most = np.abs(rows).max(axis=1)
     found: Array = np.ones_like(most)  # of zeros alone
-    left = np.flatnonzero(most)
+    left = np.flatnonzero(rows.view(np.int32).any(axis=1))  # -0.0 is no product of 0
     for largest in range(LARGEST, 0, -1):
         for steps in STEPS:
             scale = _beside(most[left] / np.float32(largest), steps)

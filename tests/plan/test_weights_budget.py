@@ -328,10 +328,11 @@ def test_blocks_of_an_axis_have_scales_of_their_own() -> None:
         np.random.default_rng(0).normal(size=(8, 64)).astype(np.float32),
         np.array([[1, 2, 3, 0, 5, 6, 7, np.nan]], np.float32),
         np.array([[1, 2, 3, -0.0, 5, 6, 7, 8]], np.float32),
+        np.full((2, 8), -0.0, np.float32),
         np.array([[1, 2, 3, 4, 5, 6, 7, 129]], np.float32),
         np.arange(64, dtype=np.float64).reshape(8, 8),
     ],
-    ids=["any", "NaN", "negative zero", "no byte", "double"],
+    ids=["any", "NaN", "negative zero", "negative zeros", "no byte", "double"],
 )
 def test_what_has_no_scale(weights: np.ndarray) -> None:
     assert scaled(weights) is None
