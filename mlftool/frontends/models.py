@@ -78,7 +78,8 @@ def imported(
         if input_values:
             loaded = with_values(loaded, input_values, shapes, file)
             shapes = {k: v for k, v in shapes.items() if k not in input_values}
-        return import_model(loaded, name, file, shapes), sha256
+            return import_model(loaded, name, file, shapes), sha256
+        return _once(loaded, sha256, file, shapes).replace(name=name), sha256
     from mlftool.frontends.tflite.lower import lowered
     from mlftool.frontends.tflite.reader import read
 
@@ -87,6 +88,29 @@ def imported(
     graph = _with_values(graph, input_values or {}, file)
     _check_shapes(graph, input_shapes or {}, file)
     return graph, hashlib.sha256(found.data).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What an import depends on, of a model with external data inside it."""
+
+    sha256: str
+    file: str
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+# A model's last import: a matrix of targets, executors and options asks for the same one each time.
+_last: dict[_Question, Graph] = {}
+
+
+def _once(model: ModelProto, sha256: str, file: str, shapes: Mapping[str, Sequence[int]]) -> Graph:
+    """What `import_model` gives, which is not asked again for the same model."""
+    asked = _Question(sha256, file, tuple((k, tuple(v)) for k, v in shapes.items()))
+    found = _last.get(asked)
+    if found is None:
+        _last.clear()
+        found = _last[asked] = import_model(model, "", file, shapes)
+    return found
 
 
 def _check_shapes(graph: Graph, shapes: Mapping[str, Sequence[int]], file: str) -> None:

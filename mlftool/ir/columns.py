@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from mlftool.ir.lexemes import COMMENT, OTHER, Group, Item, Lexeme, Loop, is_block, moved, space_of
 
 STEP = 2  # columns of a block
+_HINTS = ("MLF_ROLLED", "MLF_UNROLL")
 
 
 def aligned(items: Sequence[Item], column: int, first: bool = True) -> list[Item]:
@@ -24,6 +25,10 @@ def aligned(items: Sequence[Item], column: int, first: bool = True) -> list[Item
     is_start, by, here, cased = True, 0, column, 0
     for k, item in enumerate(items):
         is_line = "\n" in space_of(item) or (first and k == 0)
+        if not is_line and isinstance(item, Lexeme) and item.kind not in (COMMENT, OTHER):
+            made.append(item)
+            is_start = item.text in _HINTS
+            continue
         is_directive = isinstance(item, Lexeme) and (item.kind, item.text) == (OTHER, "#")
         if is_line and not is_directive:
             if is_start:
@@ -55,7 +60,7 @@ def _ends(item: Item) -> bool:
 def _hints(items: Sequence[Item], k: int) -> bool:
     """Whether a hint how to unroll a loop ends here: MLF_ROLLED, or MLF_UNROLL(4)."""
     name = items[k - 1] if k and isinstance(items[k], Group) else items[k]
-    return isinstance(name, Lexeme) and name.text in ("MLF_ROLLED", "MLF_UNROLL")
+    return isinstance(name, Lexeme) and name.text in _HINTS
 
 
 def _shifted(group: Group, by: int) -> list[Item]:

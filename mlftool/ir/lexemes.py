@@ -37,6 +37,7 @@ class Group:
     items: list[Item]
     close: Lexeme
     changed: bool = False  # since it was read
+    plain: bool = False  # an expression, or its part, without 0 and 1: nothing in it settles
 
 
 @dataclass
@@ -62,7 +63,7 @@ def lexemes(text: str) -> tuple[list[Lexeme], str]:
     for found in _LEXEME.finditer(text):
         kind = found.lastgroup
         assert kind
-        made.append(Lexeme(kind, found[1], found[kind]))
+        made.append(Lexeme(kind, *found.group(1, kind)))
         at = found.end()
     return made, text[at:]
 

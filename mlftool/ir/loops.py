@@ -128,8 +128,15 @@ def _add(stack: list[Group | Loop], lexeme: Lexeme) -> None:
         assert isinstance(opened, Group), "a loop without its end"
         assert opened.close.text == lexeme.text, "unbalanced brackets"
         opened.close = lexeme
+        opened.plain = opened.open.text != "{" and all(map(_is_plain, opened.items))
     else:
         stack[-1].items.append(lexeme)
+
+
+def _is_plain(item: Item) -> bool:
+    if isinstance(item, Lexeme):
+        return item.text not in ("0", "1", ";")
+    return isinstance(item, Group) and item.plain
 
 
 def entered(
@@ -143,8 +150,12 @@ def entered(
     start = 0  # of a statement
     for k, item in enumerate(items):
         if isinstance(item, Lexeme):
-            is_zero = item.kind == NAME and item.text in zeros and not _is(items, k - 1, ".", "->")
+            is_zero = item.text in zeros and item.kind == NAME and not _is(items, k - 1, ".", "->")
             made.append(Lexeme(NUMBER, item.space, "0") if is_zero else item)
+            if item.kind not in (COMMENT, OTHER):
+                continue  # a statement goes on
+        elif isinstance(item, Group) and item.plain and not zeros:
+            made.append(item)
         elif isinstance(item, Group):
             made.append(Group(item.open, entered(item.items, settle, zeros), item.close))
         else:
@@ -242,7 +253,7 @@ def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
     that declare a name which occurs there or is one of those `taken`."""
     made: list[Item] = []
     for item in _unguarded(items):
-        if not isinstance(item, Lexeme):
+        if not isinstance(item, Lexeme) and not (isinstance(item, Group) and item.plain):
             item.items = merged(item.items, taken)
         made.append(item)
     k = len(made)

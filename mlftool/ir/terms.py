@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlftool.ir.lexemes import (
+    COMMENT,
     NAME,
     NUMBER,
     OTHER,
@@ -114,36 +115,51 @@ def settled(items: Sequence[Item], names: Names) -> list[Item]:
     """The items with their expressions settled, from the innermost brackets on."""
     made: list[Item] = []
     segment: list[Item] = []
+    is_live = False  # whether the segment has what may leave
     is_head = False  # of a statement, whose brackets are its own
 
     def close(is_end: bool = False) -> None:
-        is_value = is_end and bool(made) and _text(made[-1]) in ("=", "return")
-        made.extend(_segment(_opened(segment) if is_value else segment, names))
+        nonlocal is_live
+        if is_end and made and _text(made[-1]) in ("=", "return"):
+            opened = _opened(segment)
+            made.extend(_segment(opened, names) if any(map(_is_live, opened)) else opened)
+        else:
+            made.extend(_segment(segment, names) if is_live else segment)
         segment.clear()
+        is_live = False
 
     for item in items:
+        if isinstance(item, Lexeme):
+            if _is_barrier(item, segment):
+                close(item.text == ";")
+                made.append(item)
+            elif item.kind == COMMENT and not segment:
+                made.append(item)
+            else:
+                segment.append(item)
+                is_live = is_live or _is_live(item)
+            is_head = item.kind == NAME and item.text in _HEADS
+            continue
         if isinstance(item, Loop):
             close()
             item.items = settled(item.items, names)
             made.append(item)
-        elif isinstance(item, Group):
-            items_ = settled(item.items, names)
-            inner = Group(item.open, items_, item.close, len(items_) < len(item.items))
+        else:
+            inner = item if item.plain else _inside(item, names)
             if is_head or item.open.text == "{":
                 close()
                 made.append(inner)
             else:
                 segment.append(inner)
-        elif _is_barrier(item, segment):
-            close(item.text == ";")
-            made.append(item)
-        elif item.kind == "comment" and not segment:
-            made.append(item)
-        else:
-            segment.append(item)
-        is_head = isinstance(item, Lexeme) and item.kind == NAME and item.text in _HEADS
+                is_live = is_live or _is_live(inner)
+        is_head = False
     close()
     return _chosen(made, names)
+
+
+def _inside(group: Group, names: Names) -> Group:
+    items = settled(group.items, names)
+    return Group(group.open, items, group.close, len(items) < len(group.items))
 
 
 def _opened(segment: list[Item]) -> list[Item]:
@@ -169,8 +185,6 @@ def _is_barrier(item: Lexeme, segment: Sequence[Item]) -> bool:
 
 
 def _segment(items: list[Item], names: Names) -> list[Item]:
-    if not any(_is_neutral(item) or _is_changed(item) for item in items):
-        return list(items)
     term = _Reader(items).term()
     if term is None:
         return list(items)
@@ -189,14 +203,17 @@ def _unbracketed(term: Term) -> Term:
 
 
 def _is_neutral(item: Item) -> bool:
-    """Whether an expression is read for it: 0 or 1, or what has become of brackets."""
+    """Whether it is 0 or 1, perhaps in brackets."""
     if isinstance(item, Group):
         return item.open.text == "(" and len(item.items) == 1 and _is_neutral(item.items[0])
     return isinstance(item, Lexeme) and item.text in ("0", "1")  # which only numbers are
 
 
-def _is_changed(item: Item) -> bool:
-    return isinstance(item, Group) and item.open.text == "(" and item.changed
+def _is_live(item: Item) -> bool:
+    """Whether an expression is read for it."""
+    if isinstance(item, Lexeme):
+        return item.text in ("0", "1")  # which only numbers are
+    return isinstance(item, Group) and item.open.text == "(" and (item.changed or _is_neutral(item))
 
 
 class _Reader:
