@@ -104,12 +104,42 @@ def residual(quantised: bool) -> onnx.ModelProto:
     return net.model(stored(net.node("Add", x, side)))
 
 
+def reparameterised(quantised: bool, branches: int = 2) -> onnx.ModelProto:
+    """RepVGG's blocks: convolutions of several sizes and the block's input, in one sum. A layer
+    that ends with it reads a window and all other branches."""
+    rng = np.random.default_rng(6)
+    net = Net()
+
+    def conv(x: str, size: int) -> str:
+        w = rng.integers(-127, 128, size=(6, 6, size, size))
+        pads = [size // 2] * 4
+        if not quantised:
+            return net.node("Conv", x, net.const(w / 900, np.float32), pads=pads)
+        weights = net.dq(net.const(w.astype(np.int8)), 0.004, np.int8(0))
+        return net.dq(
+            net.q(net.node("Conv", x, weights, pads=pads), 0.1, np.int8(1)), 0.1, np.int8(1)
+        )
+
+    x = net.input("x", np.float32, (1, 6, 24, 16))
+    for block in range(2):
+        if quantised:
+            x = net.dq(net.q(x, 0.05, np.int8(block)), 0.05, np.int8(block))
+        total = conv(x, 3)
+        for k in range(1, branches):
+            total = net.node("Add", total, conv(x, (3, 1, 5, 1)[k]))
+        x = net.node("Relu", net.node("Add", total, x))
+    return net.model(net.node("MaxPool", x, kernel_shape=[4, 4], strides=[4, 4]))
+
+
 MODELS = {
     "int8_0": chain(0, True),
     "int8_1": chain(1, True),
     "float": chain(2, False),
     "residual": residual(True),
     "float_residual": residual(False),
+    "branches": reparameterised(True),
+    "float_branches": reparameterised(False),
+    "many_branches": reparameterised(False, 4),
 }
 FEEDS = {name: random_feeds(model, 2) for name, model in MODELS.items()}
 
