@@ -156,7 +156,7 @@ static int call_helium(int32_t function, char **p, const int32_t *n) {
     memcpy(p[4], &quad, sizeof quad);
     return 0;
   case 4:
-    sums = mlf_pair_dot(a, &w, n[2], bias);
+    sums = mlf_pair_dot(mlf_pair_first_of(a, n[2]), a, &w, n[2], bias);
     break;
   case 5:
     sums = mlf_row_dot(a, &w, n[2], bias);
@@ -241,6 +241,20 @@ static int call_helium(int32_t function, char **p, const int32_t *n) {
     }
     return 0;
   }
+  case 24:
+  case 25: {
+    const mlf_octet acc = mlf_octet_of((const int32_t *)(const void *)a);
+    const float *const scales = (const float *)(const void *)b;
+    int32_t bits;
+    memcpy(&bits, scales, sizeof bits);
+    sums = mlf_halves_widen(function == 24 ? mlf_octet_scaled_small(acc, mlf_floats_at(scales),
+                                                                    mlf_floats_at(scales + 4), n[2])
+                                           : mlf_octet_scaled_by(acc, bits, n[2]));
+    break;
+  }
+  case 26:
+    mlf_mve_copy_known(a, b, n[2]);
+    return 0;
   default:
     return 2;
   }

@@ -20,6 +20,7 @@ from calls import FLAGS, HERE, Array, Call, compile_calls
 
 BOARDS = HERE.parents[1] / "crt" / "boards"
 CASES = 4  # of each function
+FORMS = {"pair_dot": 11}  # and of one that has other code for other numbers of groups
 M4 = ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
 M55 = ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard")
 HELIUM = 100  # where its functions begin in core_calls.h
@@ -29,6 +30,7 @@ class Some:
     """Arrays of random numbers."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.chance = random.Random(seed)
         self.rng = np.random.default_rng(seed)
 
@@ -98,11 +100,27 @@ def one_pixel(s: Some) -> Parameters:
     return s.floats(n), s.floats(8 * n), n, s.floats(8), none(8, np.float32)
 
 
-def dots(s: Some, x: int, w: int, bias: int, sums: int, dtype: type = np.int8) -> Parameters:
+def dots(
+    s: Some, x: int, w: int, bias: int, sums: int, dtype: type = np.int8, groups: int = 0
+) -> Parameters:
     """Groups of so many elements and weights."""
-    groups = s(1, 9)
+    groups = groups or s(1, 9)
     inputs = s.bytes(x * groups) if dtype is np.int8 else s.halves(x * groups)
     return inputs, s.bytes(w * groups), groups, s.ints(bias), none(sums)
+
+
+def scaled(s: Some, scales: int) -> Parameters:
+    """Sums whose products are within 2^15 - 512, many of them ties, and a zero point."""
+    scale = s.rng.uniform(1e-4, 1, scales).astype(np.float32)
+    scale = np.where(s.rng.integers(0, 2, scales) == 1, np.exp2(np.floor(np.log2(scale))), scale)
+    near = s.rng.choice([100, 300, 2**15 - 513], 8)
+    acc = np.rint((np.floor(s.rng.uniform(-1, 1, 8) * near) + 0.5) / np.resize(scale, 8))
+    return acc.astype(np.int32), scale.astype(np.float32), s(-128, 127), 0, none(8)
+
+
+def known(s: Some) -> Parameters:
+    n = s.rng.choice([8, 40, *range(16, 513, 16)])
+    return none(n, np.int8), s.bytes(n), int(n)
 
 
 def softmax(s: Some) -> tuple[Array, int, Array, int, int]:
@@ -184,7 +202,7 @@ HELIUMS: Mapping[str, Callable[[Some], Parameters]] = {
         n,
     ),
     "quad_dot": lambda s: dots(s, 16, 64, 4, 4),
-    "pair_dot": lambda s: dots(s, 32, 64, 4, 8),
+    "pair_dot": lambda s: dots(s, 32, 64, 4, 8, groups=1 + s.seed),
     "row_dot": lambda s: dots(s, 16, 128, 8, 8),
     "row_dot_u8": lambda s: dots(s, 16, 128, 8, 8),
     "halves_run": windows,
@@ -204,6 +222,9 @@ HELIUMS: Mapping[str, Callable[[Some], Parameters]] = {
     "OCTET_MADD": lambda s: (s.bytes(16), s.bytes(8), 0, 0, none(8)),
     "fast_taps_16": lambda s: float_taps(s, 16, 16),
     "fast_taps_4": lambda s: float_taps(s, s(1, 4), 4),
+    "octet_scaled_small": lambda s: scaled(s, 8),
+    "octet_scaled_by": lambda s: scaled(s, 1),
+    "mve_copy_known": known,
 }
 
 
@@ -212,7 +233,8 @@ def calls_of(name: str) -> list[Call]:
     made = {**DSP, **HELIUMS}[name]
     number = [*DSP].index(name) if name in DSP else HELIUM + [*HELIUMS].index(name)
     return [
-        Call(number, {f"p{k}": v for k, v in enumerate(made(Some(seed)))}) for seed in range(CASES)
+        Call(number, {f"p{k}": v for k, v in enumerate(made(Some(seed)))})
+        for seed in range(FORMS.get(name, CASES))
     ]
 
 

@@ -36,7 +36,7 @@ static inline void mlf_mve_copy(int8_t *to, const int8_t *from, int32_t n) {
                    : "q0", "lr", "cc", "memory");
 }
 
-/* The same of a number that is known: few vectors need no loop. */
+/* The same of a number that is known: few vectors need no loop, many take turns of four. */
 static inline void mlf_mve_copy_known(int8_t *to, const int8_t *from, int32_t n) {
   if (n == 8) {
     memcpy(to, from, 8);
@@ -44,6 +44,21 @@ static inline void mlf_mve_copy_known(int8_t *to, const int8_t *from, int32_t n)
     for (int32_t k = 0; k < n; k += 16) {
       vstrbq_s8(to + k, vldrbq_s8(from + k));
     }
+  } else if (n % 64 == 0) {
+    __asm__ volatile("dls lr, %[turns]\n"
+                     "1:\n\t"
+                     "vldrb.8 q0, [%[from]], #16\n\t"
+                     "vldrb.8 q1, [%[from]], #16\n\t"
+                     "vstrb.8 q0, [%[to]], #16\n\t"
+                     "vldrb.8 q0, [%[from]], #16\n\t"
+                     "vstrb.8 q1, [%[to]], #16\n\t"
+                     "vldrb.8 q1, [%[from]], #16\n\t"
+                     "vstrb.8 q0, [%[to]], #16\n\t"
+                     "vstrb.8 q1, [%[to]], #16\n\t"
+                     "le lr, 1b"
+                     : [to] "+r"(to), [from] "+r"(from)
+                     : [turns] "r"(n / 64)
+                     : "q0", "q1", "lr", "cc", "memory");
   } else {
     mlf_mve_copy(to, from, n);
   }
@@ -120,61 +135,107 @@ typedef int16x8_t mlf_halves;
 #define MLF_MVE_OPTIMISED __attribute__((optimize("O1")))
 #endif
 
-/* Sixteen products for each of two pixels and four channels, with bytes of the pixels at the C text
- * `x0` and `x1`; `mac` is vmladav for the first time, vmladava when there is a sum to add to. Sums
- * are in the eight even registers, all that these instructions take. */
-#define MLF_PAIR_GROUP(mac, x0, x1) \
-  "vldrb.8 q0, " x0 "\n\t" \
-  "vldrb.8 q2, [%[w]], #16\n\t" \
-  "vldrb.8 q1, " x1 "\n\t" mac " r0, q0, q2\n\t" \
-  "vldrb.8 q3, [%[w]], #16\n\t" mac " r2, q1, q2\n\t" mac " r4, q0, q3\n\t" \
-  "vldrb.8 q2, [%[w]], #16\n\t" mac " r6, q1, q3\n\t" mac " r8, q0, q2\n\t" \
-  "vldrb.8 q3, [%[w]], #16\n\t" mac " r10, q1, q2\n\t" mac " r12, q0, q3\n\t" mac \
-  " lr, q1, q3\n\t"
+/* Bytes of two pixels that all channels multiply: the first 32 of each, or sixteen if there are no
+ * more. They stay in registers, where a pixel's further bytes are loaded again for each channel. */
+typedef struct {
+  int8x16_t here[2], there[2];
+} mlf_pair_first;
+
+static inline mlf_pair_first mlf_pair_first_of(const int8_t *x, int32_t groups) {
+  mlf_pair_first first;
+  for (int32_t k = 0; k < 2; k++) {
+    first.here[k] = vldrbq_s8(x + (k < groups ? 16 * k : 0));
+    first.there[k] = vldrbq_s8(x + 16 * groups + (k < groups ? 16 * k : 0));
+  }
+  return first;
+}
+
+/* Sixteen products for each of two pixels, in the registers `x0` and `x1`, and four channels; `mac`
+ * is vmladav for the first time, vmladava when there is a sum to add to. Sums are in the eight even
+ * registers, all that these instructions take. */
+#define MLF_PAIR_MACS(mac, x0, x1) \
+  "vldrb.8 %q[turn], [%[w]], #16\n\t" mac " r0, " x0 ", %q[turn]\n\t" mac " r2, " x1 \
+  ", %q[turn]\n\t" \
+  "vldrb.8 %q[turn], [%[w]], #16\n\t" mac " r4, " x0 ", %q[turn]\n\t" mac " r6, " x1 \
+  ", %q[turn]\n\t" \
+  "vldrb.8 %q[turn], [%[w]], #16\n\t" mac " r8, " x0 ", %q[turn]\n\t" mac " r10, " x1 \
+  ", %q[turn]\n\t" \
+  "vldrb.8 %q[turn], [%[w]], #16\n\t" mac " r12, " x0 ", %q[turn]\n\t" mac " lr, " x1 \
+  ", %q[turn]\n\t"
+#define MLF_PAIR_ONE MLF_PAIR_MACS("vmladav.s8", "%q[here0]", "%q[there0]")
+#define MLF_PAIR_TWO MLF_PAIR_ONE MLF_PAIR_MACS("vmladava.s8", "%q[here1]", "%q[there1]")
+/* The same of bytes at the C text `at0` and `at1`. */
+#define MLF_PAIR_LOADED(at0, at1) \
+  "vldrb.8 %q[even], " at0 "\n\tvldrb.8 %q[odd], " at1 \
+  "\n\t" MLF_PAIR_MACS("vmladava.s8", "%q[even]", "%q[odd]")
 /* Of few groups, whose bytes are all within reach of x. */
-#define MLF_PAIR_0(at0, at1) MLF_PAIR_GROUP("vmladav.s8", "[%[x], #" #at0 "]", "[%[x], #" #at1 "]")
-#define MLF_PAIR_N(at0, at1) MLF_PAIR_GROUP("vmladava.s8", "[%[x], #" #at0 "]", "[%[x], #" #at1 "]")
+#define MLF_PAIR_N(at0, at1) MLF_PAIR_LOADED("[%[x], #" #at0 "]", "[%[x], #" #at1 "]")
 /* Of many. */
-#define MLF_PAIR_FIRST MLF_PAIR_GROUP("vmladav.s8", "[%[x]], #16", "[%[x1]], #16")
-#define MLF_PAIR_NEXT  MLF_PAIR_GROUP("vmladava.s8", "[%[x]], #16", "[%[x1]], #16")
-#define MLF_PAIR_LOOP  "1:\n\t" MLF_PAIR_NEXT MLF_PAIR_NEXT "subs %[n], %[n], #1\n\tbne 1b\n\t"
-#define MLF_PAIR_DOT(groups_text, pointers, counted) \
-  __asm__ volatile(groups_text "vmov %q[even][2], %q[even][0], r0, r8\n\t" \
-                               "vmov %q[even][3], %q[even][1], r4, r12\n\t" \
-                               "vmov %q[odd][2], %q[odd][0], r2, r10\n\t" \
-                               "vmov %q[odd][3], %q[odd][1], r6, lr" \
-                   : [w] "+r"(at), [even] "=w"(sums.even), [odd] "=w"(sums.odd)pointers:counted \
-                   : "q0", "q1", "q2", "q3", "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", \
-                     "cc", "memory")
-#define MLF_PAIR_FEW(groups_text)  MLF_PAIR_DOT(groups_text, , [x] "r"(x))
-#define MLF_PAIR_MANY(groups_text) MLF_PAIR_DOT(groups_text, MLF_PAIR_POINTERS, )
-#define MLF_PAIR_POINTERS          , [x] "+r"(x), [x1] "+r"(x1), [n] "+r"(twice)
+#define MLF_PAIR_NEXT MLF_PAIR_LOADED("[%[x]], #16", "[%[x1]], #16")
+#define MLF_PAIR_LOOP "1:\n\t" MLF_PAIR_NEXT MLF_PAIR_NEXT "subs %[n], %[n], #1\n\tbne 1b\n\t"
+#define MLF_PAIR_DOT(groups_text, pointers, read) \
+  __asm__ volatile( \
+      groups_text "vmov %q[even][2], %q[even][0], r0, r8\n\t" \
+                  "vmov %q[even][3], %q[even][1], r4, r12\n\t" \
+                  "vmov %q[odd][2], %q[odd][0], r2, r10\n\t" \
+                  "vmov %q[odd][3], %q[odd][1], r6, lr" \
+      : [w] "+r"(at), [even] "=&w"(sums.even), [odd] "=&w"(sums.odd), [turn] "=&w"(turn)pointers \
+      : [here0] "w"(first.here[0]), [there0] "w"(first.there[0])read \
+      : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory")
+#define MLF_PAIR_BOTH      , [here1] "w"(first.here[1]), [there1] "w"(first.there[1])
+#define MLF_PAIR_AT        , [x] "r"(x), [here1] "w"(first.here[1]), [there1] "w"(first.there[1])
+#define MLF_PAIR_POINTERS  , [x] "+r"(x), [x1] "+r"(x1), [n] "+r"(twice)
+#define MLF_PAIR_FEW(more) MLF_PAIR_DOT(MLF_PAIR_TWO more, , MLF_PAIR_AT)
+#define MLF_PAIR_MANY(more) \
+  MLF_PAIR_DOT(MLF_PAIR_TWO more MLF_PAIR_LOOP, MLF_PAIR_POINTERS, MLF_PAIR_BOTH)
+/* How many groups have no loop; each takes 56 bytes of code. */
+#ifdef __OPTIMIZE_SIZE__
+#define MLF_PAIR_UNROLLED 4
+#else
+#define MLF_PAIR_UNROLLED 8
+#endif
 
 /* b[k] + the products of 16 * groups bytes of x with those of channel k in the even half, of as
- * many bytes that follow them in the odd one. `w` moves on. */
-MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(const int8_t *x, const int8_t **w,
-                                                       int32_t groups, const int32_t *b) {
-  const int32x4_t bias = vld1q_s32(b);
+ * many bytes that follow them in the odd one. `first` is of x; `w` moves on. */
+MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(mlf_pair_first first, const int8_t *x,
+                                                       const int8_t **w, int32_t groups,
+                                                       const int32_t *b) {
   const int8_t *at = *w;
   mlf_octet sums;
+  int32x4_t turn;
   if (groups == 1) {
-    MLF_PAIR_FEW(MLF_PAIR_0(0, 16));
+    MLF_PAIR_DOT(MLF_PAIR_ONE, , );
   } else if (groups == 2) {
-    MLF_PAIR_FEW(MLF_PAIR_0(0, 32) MLF_PAIR_N(16, 48));
+    MLF_PAIR_DOT(MLF_PAIR_TWO, , MLF_PAIR_BOTH);
   } else if (groups == 3) {
-    MLF_PAIR_FEW(MLF_PAIR_0(0, 48) MLF_PAIR_N(16, 64) MLF_PAIR_N(32, 80));
+    MLF_PAIR_FEW(MLF_PAIR_N(32, 80));
   } else if (groups == 4) {
-    MLF_PAIR_FEW(MLF_PAIR_0(0, 64) MLF_PAIR_N(16, 80) MLF_PAIR_N(32, 96) MLF_PAIR_N(48, 112));
-  } else {
-    const int8_t *x1 = x + 16 * groups;
-    int32_t twice = (groups - 1) / 2;
-    if (groups % 2 == 1) {
-      MLF_PAIR_MANY(MLF_PAIR_FIRST MLF_PAIR_LOOP);
+    MLF_PAIR_FEW(MLF_PAIR_N(32, 96) MLF_PAIR_N(48, 112));
+  } else if (groups <= MLF_PAIR_UNROLLED) {
+    x += 120; /* the middle, from which a load reaches 127 bytes either way */
+    if (groups == 5) {
+      MLF_PAIR_FEW(MLF_PAIR_N(-88, -8) MLF_PAIR_N(-72, 8) MLF_PAIR_N(-56, 24));
+    } else if (groups == 6) {
+      MLF_PAIR_FEW(MLF_PAIR_N(-88, 8) MLF_PAIR_N(-72, 24) MLF_PAIR_N(-56, 40) MLF_PAIR_N(-40, 56));
+    } else if (groups == 7) {
+      MLF_PAIR_FEW(MLF_PAIR_N(-88, 24) MLF_PAIR_N(-72, 40) MLF_PAIR_N(-56, 56) MLF_PAIR_N(-40, 72)
+                       MLF_PAIR_N(-24, 88));
     } else {
-      MLF_PAIR_MANY(MLF_PAIR_FIRST MLF_PAIR_NEXT MLF_PAIR_LOOP);
+      MLF_PAIR_FEW(MLF_PAIR_N(-88, 40) MLF_PAIR_N(-72, 56) MLF_PAIR_N(-56, 72) MLF_PAIR_N(-40, 88)
+                       MLF_PAIR_N(-24, 104) MLF_PAIR_N(-8, 120));
+    }
+  } else {
+    const int8_t *x1 = x + 16 * groups + 32;
+    int32_t twice = (groups - 2) / 2;
+    x += 32;
+    if (groups % 2 == 1) {
+      MLF_PAIR_MANY(MLF_PAIR_NEXT);
+    } else {
+      MLF_PAIR_MANY();
     }
   }
   *w = at;
+  const int32x4_t bias = vld1q_s32(b); /* after the block, which has no register for it */
   sums.even = vaddq_s32(sums.even, bias);
   sums.odd = vaddq_s32(sums.odd, bias);
   return sums;
@@ -190,10 +251,18 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(const int8_t *x, const in
 #define MLF_ROW_NEXT(sign)  MLF_ROW_GROUP("vmladava.s8", sign)
 #define MLF_ROW_LOOP(sign) \
   "1:\n\t" MLF_ROW_NEXT(sign) MLF_ROW_NEXT(sign) "subs %[n], %[n], #1\n\tbne 1b\n\t"
-#define MLF_ROW_FEW(groups_text, half)  MLF_PAIR_DOT(groups_text, MLF_ROW_POINTER, half)
-#define MLF_ROW_MANY(groups_text, half) MLF_PAIR_DOT(groups_text, MLF_ROW_POINTERS, half)
-#define MLF_ROW_POINTER                 , [x] "+r"(x)
-#define MLF_ROW_POINTERS                , [x] "+r"(x), [n] "+r"(twice)
+#define MLF_ROW_FEW(groups_text, half)  MLF_ROW_SUMS(groups_text, MLF_ROW_POINTER, half)
+#define MLF_ROW_MANY(groups_text, half) MLF_ROW_SUMS(groups_text, MLF_ROW_POINTERS, half)
+#define MLF_ROW_SUMS(groups_text, pointers, read) \
+  __asm__ volatile(groups_text "vmov %q[even][2], %q[even][0], r0, r8\n\t" \
+                               "vmov %q[even][3], %q[even][1], r4, r12\n\t" \
+                               "vmov %q[odd][2], %q[odd][0], r2, r10\n\t" \
+                               "vmov %q[odd][3], %q[odd][1], r6, lr" \
+                   : [w] "+r"(at), [even] "=w"(sums.even), [odd] "=w"(sums.odd)pointers:read \
+                   : "q0", "q1", "q2", "q3", "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", \
+                     "cc", "memory")
+#define MLF_ROW_POINTER  , [x] "+r"(x)
+#define MLF_ROW_POINTERS , [x] "+r"(x), [n] "+r"(twice)
 #define MLF_ROW_DOT(sign, half) \
   do { \
     int32_t twice = (groups - 1) / 2; \
@@ -414,6 +483,41 @@ static inline mlf_octet mlf_octet_times_each(mlf_octet v, mlf_quad even, mlf_qua
           : "+w"(v.even), "+&w"(v.odd)
           : "w"(even), "w"(odd));
   return v;
+}
+
+/* Floats within 2^15 - 512 as integers: 1.5 * 2^23 more, their low halves are what they are rounded
+ * to, ties to even. An odd number more would turn ties around, so what makes a zero point odd is
+ * added to the halves. */
+#define MLF_ROUNDING(zero_point) (0x4b400000U + (uint32_t)((zero_point) & ~1))
+#define MLF_SCALED_TEXT(even_scale, odd_scale) \
+  MLF_MVE_FLOAT "vcvt.f32.s32 %q[even], %q[even]\n\t" \
+                "vcvt.f32.s32 %q[odd], %q[odd]\n\t" \
+                "vmul.f32 %q[even], %q[even], " even_scale "\n\t" \
+                "vmul.f32 %q[odd], %q[odd], " odd_scale "\n\t" \
+                "vadd.f32 %q[even], %q[even], %[rounding]\n\t" \
+                "vadd.f32 %q[odd], %q[odd], %[rounding]\n\t" \
+                "vmovnt.i32 %q[even], %q[odd]"
+
+static inline mlf_halves mlf_halves_rounded(mlf_quad v, int32_t zero_point) {
+  const mlf_halves halves = vreinterpretq_s16_s32(v);
+  return zero_point & 1 ? mlf_halves_add(halves, 1) : halves;
+}
+
+/* acc * scale + zero_point, rounded as onnxruntime does, of products within 2^15 - 512. */
+static inline mlf_halves mlf_octet_scaled_small(mlf_octet acc, mlf_quad even, mlf_quad odd,
+                                                int32_t zero_point) {
+  __asm__(MLF_SCALED_TEXT("%q[even_scale]", "%q[odd_scale]")
+          : [even] "+&w"(acc.even), [odd] "+&w"(acc.odd)
+          : [even_scale] "w"(even), [odd_scale] "w"(odd), [rounding] "r"(MLF_ROUNDING(zero_point)));
+  return mlf_halves_rounded(acc.even, zero_point);
+}
+
+/* The same of one scale, given by its bits. */
+static inline mlf_halves mlf_octet_scaled_by(mlf_octet acc, int32_t scale, int32_t zero_point) {
+  __asm__(MLF_SCALED_TEXT("%[scale]", "%[scale]")
+          : [even] "+&w"(acc.even), [odd] "+&w"(acc.odd)
+          : [scale] "r"(scale), [rounding] "r"(MLF_ROUNDING(zero_point)));
+  return mlf_halves_rounded(acc.even, zero_point);
 }
 
 /* a * m + b * n + add of each. */

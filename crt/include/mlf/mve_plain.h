@@ -89,10 +89,18 @@ static inline mlf_octet mlf_octet_both(mlf_quad v) {
   return both;
 }
 
-static inline mlf_octet mlf_pair_dot(const int8_t *x, const int8_t **w, int32_t groups,
-                                     const int32_t *b) {
+typedef const int8_t *mlf_pair_first;
+
+static inline mlf_pair_first mlf_pair_first_of(const int8_t *x, int32_t groups) {
+  (void)groups;
+  return x;
+}
+
+static inline mlf_octet mlf_pair_dot(mlf_pair_first first, const int8_t *x, const int8_t **w,
+                                     int32_t groups, const int32_t *b) {
   const int8_t *again = *w;
   mlf_octet sums;
+  (void)first;
   sums.half[0] = mlf_quad_dot(x, &again, groups, b);
   sums.half[1] = mlf_quad_dot(x + 16 * groups, w, groups, b);
   return sums;
@@ -330,6 +338,17 @@ static inline mlf_octet mlf_octet_times_each(mlf_octet v, mlf_quad even, mlf_qua
     mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) * mlf_octet_float(&each, k));
   }
   return v;
+}
+
+static inline mlf_halves mlf_octet_scaled_small(mlf_octet acc, mlf_quad even, mlf_quad odd,
+                                                int32_t zero_point) {
+  const mlf_octet product = mlf_octet_times_each(mlf_octet_to_float(acc), even, odd);
+  return mlf_halves_add(mlf_octet_narrow(mlf_octet_round(product)), zero_point);
+}
+
+static inline mlf_halves mlf_octet_scaled_by(mlf_octet acc, int32_t scale, int32_t zero_point) {
+  const mlf_quad quad = mlf_quad_all(scale);
+  return mlf_octet_scaled_small(acc, quad, quad, zero_point);
 }
 
 static inline void mlf_octet_store8(void *to, mlf_halves v, int32_t n) {

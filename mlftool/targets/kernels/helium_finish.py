@@ -34,9 +34,12 @@ from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.parts import Residual, after_core, residual
 from mlftool.targets.requantise.fixed import fixed
 from mlftool.targets.requantise.once import once
+from mlftool.targets.requantise.steps import extremes
 from mlftool.targets.requantise.twice import multipliers
 
 MOST_NARROWING = 16  # bits that one instruction shifts while it narrows
+SCALARS = {"b", "factor"}  # values that instructions take from a core register
+SMALL = 2**15 - 512  # of products that mlf_octet_scaled_small takes
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Finish:
-    """`vector` turns `acc` into the halves `out`; without it `store` does element by element."""
+    """`vector` turns `acc` into the halves `out`; without it `store` does element by element.
+    `hoisted` are the C statements that read the numbers of a patch's channel."""
 
     shape: Shape
     vector: tuple[str, ...]
@@ -85,6 +89,7 @@ class Finish:
     includes: tuple[str, ...] = ()
     inplace: tuple[str, ...] = ()
     bits: int = 8  # of what `vector` makes
+    hoisted: tuple[str, ...] = ()
 
 
 def finish(c: Contraction, q: Quantisation, shape: Shape, less: int = 0) -> Finish:
@@ -101,8 +106,26 @@ def finish(c: Contraction, q: Quantisation, shape: Shape, less: int = 0) -> Fini
         operands = (b, scale_operand(q), *store.operands)
         return Finish(shape, (), store, operands, store.includes, store.inplace)
     operands, lines = vector
-    bits = c.v.y.dtype.bits
-    return Finish(shape, lines, store, (b, *operands), (), store.inplace, bits)
+    bits, constants = c.v.y.dtype.bits, (b, *operands)
+    if shape.kind != "patch":
+        return Finish(shape, lines, store, constants, (), store.inplace, bits)
+    numbers, hoisted = _hoisted(constants, shape.channel)
+    return Finish(shape, lines, store, (numbers,), (), store.inplace, bits, hoisted)
+
+
+def _hoisted(constants: Sequence[Operand], channel: str) -> tuple[Operand, tuple[str, ...]]:
+    """A channel's values in turn, which take one pointer, and the C statements that read them."""
+    words = [np.asarray(o.array) for o in constants]
+    words = [a.view(np.int32) if a.itemsize == 4 else a.astype(np.int32) for a in words]
+    each = len(constants)
+    lines = []
+    for k, o in enumerate(constants):
+        word = f"numbers[{each} * {channel} + {k}]"
+        of_all = f"const mlf_quad {o.name}c = mlf_quad_all({word});"
+        lines.append(f"const int32_t {o.name}c = {word};" if o.name in SCALARS else of_all)
+    table = np.stack(words, axis=1).reshape(-1)
+    note = "bias and multiplier, or the bits of the scale, of each channel in turn"
+    return Operand("numbers", "int32_t", "const", array=table, note=note), tuple(lines)
 
 
 def _vector(
@@ -172,11 +195,11 @@ def _even(c: Contraction, q: Quantisation, shape: Shape) -> Halves:
         return _doubled(m, fix.add, fix.shift, shape)
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float32)
     operand = Operand("scale", "float", "const", array=shape.lanes(scale))
-    return (
-        (operand,),
-        (),
-        f"mlf_octet_scaled(acc, {shape.halves('scale', 'floats')}, {q.y_zero_point})",
-    )
+    reach = float((np.abs(extremes(c, q)).max(axis=0) * scale).max())
+    if shape.kind == "patch" and reach <= SMALL:
+        factor = replace(operand, name="factor")
+        return (factor,), (), f"mlf_octet_scaled_by(acc, factorc, {q.y_zero_point})"
+    return (operand,), (), scaled(shape.halves("scale", "floats"), q.y_zero_point, reach)
 
 
 def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
@@ -202,6 +225,11 @@ def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
         narrow = f"mlf_octet_narrow({shift}({high}, {shape.halves('by', 'bytes')}))"
     text = f"mlf_halves_add({narrow}, {q.y_zero_point})" if q.y_zero_point else narrow
     return operands, before, text
+
+
+def scaled(halves: str, zero_point: int | Number, reach: float) -> str:
+    """C text of the halves of float products of `acc`, none of which is more than `reach`."""
+    return f"mlf_octet_scaled{'_small' if reach <= SMALL else ''}(acc, {halves}, {zero_point})"
 
 
 def limit(text: str, low: int, high: int, whole: bool) -> str:

@@ -13,7 +13,7 @@ from mlftool.ops.base import Kernel
 from mlftool.ops.scalar import literal
 from mlftool.ops.window import averages, constant_factor
 from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.helium_finish import limit
+from mlftool.targets.kernels.helium_finish import limit, scaled
 
 LANES = 8
 MOST = 255  # elements of a window, whose sum fits int16
@@ -27,11 +27,11 @@ def means(v: View) -> Kernel | None:
         return None
     scale = literal(factor, v.type(v.core.inputs[1]).dtype)
     add, zero = -area * int(v.known(2).item()), int(v.known(4).item())
-    scaled = f"mlf_octet_scaled(acc, factor, factor, {zero})"
+    out = scaled("factor, factor", zero, area * 255 * float(factor))
     finish = (
         f"const mlf_octet acc = mlf_octet_plus(mlf_halves_widen(sums), {add});",
         f"const mlf_quad factor = mlf_floats_all({scale});",
-        f"const mlf_halves out = mlf_halves_saturate({scaled});",
+        f"const mlf_halves out = mlf_halves_saturate({out});",
     )
     return _bid(v, averages(v, "mlf_requantize_wide"), finish)
 

@@ -20,7 +20,7 @@ from mlftool.ops.scalar import number
 from mlftool.targets.kernels import PRODUCTS, kernel
 from mlftool.targets.kernels.dsp_products import zero_point
 from mlftool.targets.kernels.helium import VECTOR
-from mlftool.targets.kernels.helium_finish import limit
+from mlftool.targets.kernels.helium_finish import limit, scaled
 from mlftool.targets.kernels.parts import after_core
 
 READ = ("loops", "rows", "columns", "depth", "a_from", "b_from", "b_step", "y")  # of `product`
@@ -45,7 +45,7 @@ def products(v: View) -> Kernel | None:
     zero = Number(v.known(7).item())
     quad = f"mlf_floats_all({number(scale, float32)})"
     whole = v.y.dtype.name != "int8"
-    out = limit(f"mlf_octet_scaled(acc, {quad}, {quad}, {zero})", low, high, whole)
+    out = limit(scaled(f"{quad}, {quad}", zero, depth * 255 * 255 * float(scale)), low, high, whole)
     gathered = depth % VECTOR > 0 or rows % 2 > 0
     pair = Operand("pair", "int8_t", "scratch", bytes=2 * groups * VECTOR)
     turns, blocks = -(-rows // 2) * -(-columns // 4), -(-columns // width)

@@ -36,7 +36,7 @@ MLF_KERNEL void tvmgen_helium_average_qlinearaveragepool(const int8_t *x, int8_t
       }
       const mlf_octet acc = mlf_octet_plus(mlf_halves_widen(sums), -27);
       const mlf_quad factor = mlf_floats_all(0.11111111f);
-      const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, factor, factor, 3));
+      const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled_small(acc, factor, factor, 3));
       mlf_octet_store8(y + p * 8, out, 8);
       p++;
     }

@@ -12,13 +12,9 @@
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[24] = {
   -5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2
 };
-// bias, with what zero points add: 4, 16 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
-  -6,-9,21,-15
-};
-// multipliers of the requantisation: 4, 16 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
-  1717987072,1717987072,1717987072,1717987072
+// bias and multiplier, or the bits of the scale, of each channel in turn: 8, 32 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_numbers[8] = {
+  -6,1717987072,-9,1717987072,21,1717987072,-15,1717987072
 };
 
 // Transpose conv_2, perm 0 2 1
@@ -37,15 +33,15 @@ MLF_KERNEL void tvmgen_helium_lines_transpose(const int8_t *MLF_RESTRICT x, int8
 //   in int8[1x20x4] channels last, 0.05 * (q + 3)
 //   out int8[1x15x4] channels last, 0.04 * (q - 7)
 //   by helium.lines, estimated at 400 instructions; helium.octets at 1.2e+03
-MLF_KERNEL void tvmgen_helium_lines_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
+MLF_KERNEL void tvmgen_helium_lines_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT numbers, int8_t *y) {
   MLF_ALIGNED(8) int8_t line[128];
   const mlf_places places = mlf_places_of(16, 4);
   memset(line, 0, 128);
   mlf_line_push(line, x, 20, 4);
   for (int32_t c = 0; c < 4; c++) {
     const mlf_taps t = mlf_line_taps_of(w + c * 6, 6);
-    const int32_t bc = b[c];
-    const mlf_quad mc = mlf_quad_all(m[c]);
+    const int32_t bc = numbers[2 * c];
+    const mlf_quad mc = mlf_quad_all(numbers[2 * c + 1]);
     mlf_patch at = mlf_line_at(line + c * 4);
     int8_t *to = y + c;
     MLF_UNROLL(1)
@@ -85,8 +81,7 @@ int32_t tvmgen_helium_lines___tvm_main__(const void *samples_buffer_var, void *q
   // conv_2: QLinearConv, 1x20x4 -> 1x15x4 int8 (helium.lines)
   tvmgen_helium_lines_qlinearconv((const int8_t *)(void *)(workspace + 0),
                                   step1_weights,
-                                  step1_bias,
-                                  step1_m,
+                                  step1_numbers,
                                   (int8_t *)(void *)(workspace + 0));
   // conv_2: Transpose, 1x15x4 -> 1x4x15 int8 (portable.transpose)
   tvmgen_helium_lines_transpose_1((const int8_t *)(void *)(workspace + 0),

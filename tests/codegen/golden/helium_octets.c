@@ -74,7 +74,7 @@ MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *
     acc = mlf_octet_madd_some(acc, row2 + (-4), &wp, n);
     acc = mlf_octet_madd_some(acc, row2, &wp, n);
     acc = mlf_octet_madd_some(acc, row2 + (4), &wp, n);
-    const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, mlf_floats_at(scale), mlf_floats_at(scale + 4), -128));
+    const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled_small(acc, mlf_floats_at(scale), mlf_floats_at(scale + 4), -128));
     mlf_octet_store8(y + p * 4, out, n);
   }
 }

@@ -12,13 +12,9 @@
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[36] = {
   -5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2,-2
 };
-// bias, with what zero points add: 4, 16 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
-  4,-8,27,-58
-};
-// x_scale * w_scale / y_scale: 4, 16 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
+// bias and multiplier, or the bits of the scale, of each channel in turn: 8, 32 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_numbers[8] = {
+  4,1011666126,-8,1020054734,27,1025087898,-58,1028443342
 };
 
 // Transpose conv_3, perm 0 2 3 1
@@ -37,7 +33,7 @@ MLF_KERNEL void tvmgen_helium_patches_transpose(const int8_t *MLF_RESTRICT x, in
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by helium.patches, estimated at 1.41e+03 instructions; helium.octets at 2.67e+03
-MLF_KERNEL void tvmgen_helium_patches_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *y) {
+MLF_KERNEL void tvmgen_helium_patches_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT numbers, int8_t *y) {
   MLF_ALIGNED(8) int8_t patches[208];
   const mlf_places places = mlf_places_of(20, 4);
   mlf_mve_fill(patches, -3, 208);
@@ -50,13 +46,13 @@ MLF_KERNEL void tvmgen_helium_patches_qlinearconv(const int8_t *x, const int8_t 
     mlf_patch_push(patches + 64, xi, r + 1, 6, 20, 4, 5, -3);
     for (int32_t c = 0; c < 4; c++) {
       const mlf_taps t = mlf_taps_of(taps + c * MLF_TAPS);
-      const int32_t bc = b[c];
-      const mlf_quad scalec = mlf_floats_all(scale[c]);
+      const int32_t bc = numbers[2 * c];
+      const int32_t factorc = numbers[2 * c + 1];
       mlf_patch at = mlf_patch_at(patches + 48 + c * 4);
       int8_t *to = yi + r * 20 + c;
       for (int32_t i = 0; i < 5; i += 4) {
         const mlf_octet acc = mlf_octet_plus(mlf_patch_dot(&at, t), bc);
-        const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, scalec, scalec, -128));
+        const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled_by(acc, factorc, -128));
         const int32_t lanes = i < 2 ? 0xffff : 0xffff & 0x303;
         mlf_patch_store_some(to, out, places, lanes);
         to += 16;
@@ -91,8 +87,7 @@ int32_t tvmgen_helium_patches___tvm_main__(const void *image_buffer_var, void *q
   // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (helium.patches)
   tvmgen_helium_patches_qlinearconv((const int8_t *)(void *)(workspace + 0),
                                     step1_weights,
-                                    step1_bias,
-                                    step1_scale,
+                                    step1_numbers,
                                     (int8_t *)(void *)(workspace + 0));
   // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (portable.transpose)
   tvmgen_helium_patches_transpose_1((const int8_t *)(void *)(workspace + 0),

@@ -45,11 +45,12 @@ MLF_KERNEL void tvmgen_helium_products_qlinearmatmul(const int8_t *MLF_RESTRICT 
       const int8_t *const rows = pair;
       const int32_t less0 = mlf_mve_total(rows, 1) * 3;
       const int32_t less1 = mlf_mve_total(rows + 16, 1) * 3;
+      const mlf_pair_first first = mlf_pair_first_of(rows, 1);
       const int8_t *wp = panel;
       for (int32_t j = 0; j < 5; j += 4) {
-        const mlf_octet dot = mlf_pair_dot(rows, &wp, 1, base + j);
+        const mlf_octet dot = mlf_pair_dot(first, rows, &wp, 1, base + j);
         const mlf_octet acc = mlf_octet_halves_plus(dot, less0, less1);
-        const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, mlf_floats_all(0.020000001f), mlf_floats_all(0.020000001f), 1));
+        const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled_small(acc, mlf_floats_all(0.020000001f), mlf_floats_all(0.020000001f), 1));
         mlf_even_store8(even + j, out, mlf_min_i32(4, 5 - j));
         mlf_odd_store8(odd + j, out, mlf_min_i32(4, 5 - j));
       }

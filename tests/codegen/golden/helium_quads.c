@@ -67,8 +67,9 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *M
       }
     }
     const int8_t *wp = w;
-    const mlf_octet acc = mlf_pair_dot(columns, &wp, 3, b);
-    const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, mlf_floats_at(scale), mlf_floats_at(scale), -128));
+    const mlf_pair_first first = mlf_pair_first_of(columns, 3);
+    const mlf_octet acc = mlf_pair_dot(first, columns, &wp, 3, b);
+    const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled_small(acc, mlf_floats_at(scale), mlf_floats_at(scale), -128));
     mlf_pair_store8(y + p * 4, out, places);
   }
 }
