@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from mlftool.codegen.kernels import Constant
 from mlftool.codegen.sources import INCLUDE
 from mlftool.ir import dtype
@@ -50,7 +52,8 @@ class Weights:
 def place(constants: Sequence[Constant], module: str, mode: str) -> Weights:
     """Decides which constants go to the file, in sequence, and makes the file."""
     big = mode == "binary" or (mode == "auto" and sum(c.bytes for c in constants) >= BIG_MODULE)
-    text, filed, parts, offset = [], [], [], 0
+    text, filed, offset = [], [], 0
+    parts: list[bytes | memoryview] = []
     for constant in constants:
         if not big or constant.bytes < SMALL_CONSTANT:
             text.append(constant)
@@ -59,14 +62,16 @@ def place(constants: Sequence[Constant], module: str, mode: str) -> Weights:
         padding = -constant.bytes % _ALIGNMENT
         parts += [_little_endian(constant), bytes(padding)]
         offset += constant.bytes + padding
-    data = b"".join(parts)
+    data = b"".join(parts)  # the one copy: that of a large model is hundreds of MB
     digest = hashlib.sha256(data).hexdigest()
     return Weights(tuple(text), tuple(filed), f"tvmgen_{module}{SUFFIX}", data, digest)
 
 
-def _little_endian(constant: Constant) -> bytes:
+def _little_endian(constant: Constant) -> memoryview:
+    """Of the array itself, if it is stored so."""
     array = dtype.stored(constant.array)
-    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+    return array.reshape(-1).view(np.uint8).data
 
 
 def without_file(data: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import re
 import secrets
@@ -12,7 +11,7 @@ import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,34 +52,36 @@ def epoch() -> int:
 
 def tar_bytes(bundle: Bundle) -> bytes:
     """The archive as an uncompressed tar: a pure function of the files."""
+    return b"".join(_tar(bundle))
+
+
+def _tar(bundle: Bundle) -> Iterator[bytes]:
+    """The same in pieces, of which the files are the bundle's own: a large model has no memory for
+    a copy of its weights."""
     names = {"": None}
     for name in bundle.files:
         for at in range(len(name)):
             if name[at] == "/":
                 names[name[:at]] = None
-    entries = sorted({*names, *bundle.files})
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name in entries:
-            info = tarfile.TarInfo(f"./{name}" if name else ".")
-            info.mtime, info.uname, info.gname = epoch(), "root", "root"
-            data = bundle.files.get(name)
-            if data is None:
-                info.type, info.mode = tarfile.DIRTYPE, 0o755
-                tar.addfile(info)
-            else:
-                info.size, info.mode = len(data), 0o644
-                tar.addfile(info, io.BytesIO(data))
-        end = tar.offset
-    # Two blocks of zeros end an archive; tarfile would fill up a record of a magnetic tape. A slice
-    # would be a second copy.
-    out.truncate(end + 2 * tarfile.BLOCKSIZE)
-    return out.getvalue()
+    for name in sorted({*names, *bundle.files}):
+        info = tarfile.TarInfo(f"./{name}" if name else ".")
+        info.mtime, info.uname, info.gname = epoch(), "root", "root"
+        data = bundle.files.get(name)
+        if data is None:
+            info.type, info.mode = tarfile.DIRTYPE, 0o755
+        else:
+            info.size, info.mode = len(data), 0o644
+        yield info.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape")
+        if data is not None:
+            yield data
+            yield bytes(-len(data) % tarfile.BLOCKSIZE)
+    # Two blocks of zeros end an archive; tarfile would fill up a record of a magnetic tape.
+    yield bytes(2 * tarfile.BLOCKSIZE)
 
 
 def write_tar(bundle: Bundle, path: Path) -> None:
     """Write the archive; `path` holds the old file or the whole new one, never a part."""
-    write_atomically(path, tar_bytes(bundle))
+    _write(path, _tar(bundle))
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -88,11 +89,16 @@ def write_atomically(path: Path, data: bytes) -> None:
 
     A link keeps pointing where it points. Devices and pipes are written to, never replaced.
     """
+    _write(path, (data,))
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
     with refused("cannot be written", path):
         if os.path.exists(path) and not (path.is_file() or path.is_dir()):
-            path.write_bytes(data)
+            with path.open("wb") as file:
+                file.writelines(pieces)
         else:
-            _replace(Path(os.path.realpath(path)), data)
+            _replace(Path(os.path.realpath(path)), pieces)
 
 
 def check_writable(*paths: Path | None) -> None:
@@ -172,12 +178,12 @@ def _umask() -> int:
     return mask
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace(path: Path, pieces: Iterable[bytes]) -> None:
     temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(6)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
-            file.write(data)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -24,8 +24,9 @@ from shared import REPO
 import mlftool
 import mlftool.backend
 from mlftool.codegen import weights
+from mlftool.codegen.kernels import Constant
 from mlftool.compile import ModuleSpec, compile_modules
-from mlftool.mlf import Bundle, write_tar
+from mlftool.mlf import Bundle, tar_bytes, write_tar
 from mlftool.mlf.archive import read
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.library import library_files
@@ -292,6 +293,25 @@ def test_an_int8_matrix_is_never_one_of_int64() -> None:
         tracemalloc.stop()
     assert len(bundle.files[FILE]) >= size
     assert peak < 12 * size
+
+
+def peak_of(made: Callable[[], Any]) -> int:
+    """The most bytes that are taken meanwhile."""
+    tracemalloc.start()
+    try:
+        made()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_weights_are_copied_once_and_the_archive_is_written_without_a_copy(tmp_path: Path) -> None:
+    array = np.zeros((1 << 20,), np.float32)
+    constants = [Constant(f"w{k}", "float", array) for k in range(4)]
+    assert peak_of(lambda: weights.place(constants, "m", "auto")) < 1.1 * 4 * array.nbytes
+    bundle = Bundle({FILE: bytes(16 << 20)})
+    assert peak_of(lambda: write_tar(bundle, tmp_path / "m.tar")) < 1 << 20
+    assert (tmp_path / "m.tar").read_bytes() == tar_bytes(bundle)
 
 
 def _unpack(bundle: Bundle, folder: Path) -> None:
