@@ -16,7 +16,7 @@ from mlftool.module import ModuleSpec
 from mlftool.quantize.network import Network, float_outputs
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.samples import Samples
-from mlftool.quantize.write import written
+from mlftool.quantize.write import CONVERSIONS, converted, written
 from mlftool.runtime.host import load_host
 from mlftool.targets import Target
 
@@ -79,11 +79,26 @@ class Prices:
 
     @cached_property
     def table(self) -> Mapping[Precision, Mapping[str, Cost]]:
-        return {p: self.device.costs(self.plan.uniform(p)) for p in Precision}
+        found = {p: self.device.costs(self.plan.uniform(p)) for p in Precision}
+        for precision, costs in found.items():
+            key = tuple(self.plan.uniform(precision).precisions.values())
+            self._known[key] = total(costs.values())
+        return found
 
     def layer(self, name: str, precision: Precision) -> Cost:
         """Were all layers in it."""
         return self.table[precision].get(name, NOTHING)
+
+    def most_saved(self, name: str) -> float:
+        """Instructions that float may save where a layer and its neighbours are int8: those of the
+        layer, and of what converts its input and its result."""
+        net, whole = self.device.net, self.table[Precision.INT8]
+        layer = next(x for x in net.layers if x.name == name)
+        ends = {net.group.get(layer.x), net.stored_by.get(name)} - {None}
+        tensors = (n for n, group in net.group.items() if group in ends)
+        nodes = (converted(n, op) for n in tensors for op in CONVERSIONS)
+        saved = total(whole.get(n, NOTHING) for n in nodes) + self.layer(name, Precision.INT8)
+        return saved.instructions - self.layer(name, Precision.FLOAT).instructions
 
     def sum(self, plan: Plan) -> Cost:
         """Layers by their precision, all else as between int8 layers: what it costs to go from one

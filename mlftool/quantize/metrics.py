@@ -16,6 +16,7 @@ from mlftool.runtime import vectors
 Outputs = Mapping[str, Array]  # [samples, ...] of each output
 
 EXACT = 200.0  # dB, instead of infinitely many
+SHARES = ("top1", "agreement", "auc")  # of samples, or of pairs of them
 DROP = 0.003  # what may be lost of a share if nothing is asked for
 
 
@@ -28,6 +29,11 @@ class Goal:
 
     def met(self, value: float) -> bool:
         return value <= self.enough if self.metric == "mse" else value >= self.enough
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts samples, or pairs of them: with few it may be met by chance."""
+        return self.metric in SHARES
 
     def merit(self, value: float) -> float:
         """Larger is better."""

@@ -6,7 +6,8 @@ moves elements keeps the scale of what it moves; what an activation cuts off is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -42,6 +43,8 @@ ARITHMETIC = frozenset(
         *("InstanceNormalization", "GroupNormalization", "RMSNormalization", "Softmax"),
     )
 )
+# Whose results are integers as they are computed: paddings of other values than 0, too.
+INTEGERS = ARITHMETIC | {"Pad"}
 # What a factor of each channel passes: equalisation goes through them.
 THROUGH = frozenset(("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool"))
 TAILS = frozenset(("Softmax", "LogSoftmax", "Sigmoid"))  # what makes probabilities of logits
@@ -208,7 +211,41 @@ def _groups(model: ModelProto, layers: set[str]) -> dict[str, str]:
         for name in node.input
         if name in floats and name not in hidden
     }
-    return {n: root(n) for n in floats if root(n) in wanted and n not in hidden}
+    found = {n: root(n) for n in floats if root(n) in wanted and n not in hidden}
+    late = _rounded_later(model, layers, found.keys(), shown)
+    first: dict[str, str] = {}
+    return {n: first.setdefault(r, n) for n, r in found.items() if n not in late}
+
+
+def _rounded_later(
+    model: ModelProto, layers: set[str], stored: Collection[str], shown: set[str]
+) -> set[str]:
+    """Tensors of floats of which fewer elements are read than there are: moved as floats first,
+    less is rounded. What a layer or an operator in integers computes is rounded at once."""
+    sizes = _elements(model)
+    readers, makers = readers_of(model), {n: node for node in model.graph.node for n in node.output}
+
+    def rounded(name: str) -> int:
+        """How many elements are, where that is best."""
+        own, parts = sizes.get(name, 0), 0
+        for node in readers.get(name, ()):
+            if not moves(node):
+                if node.name in layers or _reads_integers(node, shown):
+                    return own
+                continue
+            parts += sum(rounded(n) for n in node.output if n in stored)
+        return min(own, parts)
+
+    late: set[str] = set()
+    for name in stored:  # in order
+        maker = makers.get(name)
+        if maker is not None and moves(maker):
+            is_float = maker.input[0] in late or maker.input[0] not in stored
+        else:
+            is_float = maker is None or not (maker.name in layers or maker.op_type in INTEGERS)
+        if is_float and rounded(name) < sizes.get(name, 0):
+            late.add(name)
+    return late
 
 
 def moves(node: NodeProto) -> bool:
@@ -232,13 +269,27 @@ def _is_cut(readers: list[NodeProto]) -> bool:
 
 def _floats(model: ModelProto) -> list[str]:
     """The float32 tensors that are computed or given, in order."""
-    typed = shape_inference.infer_shapes(model)
     stored = {t.name for t in model.graph.initializer}
-    infos = (*typed.graph.input, *typed.graph.value_info, *typed.graph.output)
-    kinds = {i.name: i.type.tensor_type.elem_type for i in infos}
+    kinds = {i.name: i.type.tensor_type.elem_type for i in _typed(model)}
     names = [i.name for i in model.graph.input]
     names += [name for node in model.graph.node for name in node.output if name]
     return [n for n in names if n not in stored and kinds.get(n) == TensorProto.FLOAT]
+
+
+def _typed(model: ModelProto) -> list[ValueInfoProto]:
+    """What is known of tensors."""
+    graph = shape_inference.infer_shapes(model).graph
+    return [*graph.input, *graph.value_info, *graph.output]
+
+
+def _elements(model: ModelProto) -> dict[str, int]:
+    """How many elements tensors of known shapes have."""
+    found = {}
+    for info in _typed(model):
+        dims = info.type.tensor_type.shape.dim
+        if info.type.tensor_type.HasField("shape") and all(d.HasField("dim_value") for d in dims):
+            found[info.name] = math.prod(d.dim_value for d in dims)
+    return found
 
 
 def with_weights(model: ModelProto, changed: Mapping[str, Array]) -> ModelProto:

@@ -14,6 +14,7 @@ from mlftool.quantize.device import PRODUCER, Cost, Device, Prices, device_outpu
 from mlftool.quantize.improve import Improved, bias_corrections, improved
 from mlftool.quantize.metrics import (
     DROP,
+    SHARES,
     Goal,
     changed_classes,
     check_metric,
@@ -191,7 +192,7 @@ def _goals(metric: str, enough: float | None, before: float) -> tuple[Goal | Non
     """What has to be reached, and what is wished for where little more reaches it."""
     if enough is not None:
         return Goal(metric, enough), None
-    if metric not in ("top1", "agreement", "auc"):
+    if metric not in SHARES:
         return None, None
     return Goal(metric, before - DROP), Goal(metric, before)
 

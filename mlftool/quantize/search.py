@@ -4,14 +4,13 @@ From int8, weights of the layers that mind least go to four bits until the flash
 while the accuracy is missed, the layers that gain most for their cost get 16-bit activations or
 stay in float. From what was found, and from each plan of one precision that fits, other precisions
 of one layer or two are tried as long as that makes the plan cheaper; in the end, of networks of few
-layers, those of all layers. Where int8 fits, only weights may get fewer bits: wider activations
-take more RAM. In the same way a little more is paid for the float model's accuracy, if that is
-wished for.
+layers, all plans. Where int8 fits, weights may get fewer bits, and what is cheaper in float stays
+in float; 16 bits take more RAM. In the same way a little more is paid for the float model's
+accuracy, if that is wished for.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -20,7 +19,7 @@ from mlftool.quantize.device import Prices
 from mlftool.quantize.metrics import Goal
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.studio import Studio
-from mlftool.quantize.trials import Point, Trials, cheaper, near
+from mlftool.quantize.trials import Allowed, Point, Trials, cheaper, every, near
 
 LITTLE = 0.2  # of the instructions, for what is only wished for
 UPGRADES = (Precision.INT16, Precision.FLOAT)  # of equal gains the first
@@ -28,7 +27,6 @@ NARROW = (Precision.INT8, Precision.INT4)  # what takes no more RAM than int8
 TRIED = 600  # layers of all plans that are compiled to make one cheaper
 EVERY = 4096  # plans of a network of so few layers that all are tried in the end
 SLACK = 3.0  # dB that the sum of the layers' errors may be off, and accuracy does not follow
-WIDE = 7.0  # dB instead of SLACK where all plans are tried
 NEAR = 1.1  # times the instructions: what a sum of the layers' prices may be off
 
 
@@ -54,35 +52,63 @@ def search(
     wish: Goal | None = None,
 ) -> Found:
     """`judge` gives the accuracy of a plan on what judges; `studio` has what calibrates. `wish` is
-    reached where that takes LITTLE more than `goal` does; then, or without a goal, int8 layers that
-    fit stay."""
+    reached where that takes LITTLE more than `goal` does; then, or without a goal, weights keep
+    eight bits where int8 fits."""
     s = Trials(studio, prices, judge, goal, flash, TRIED // len(plan.precisions))
     for precision in (Precision.FLOAT, Precision.INT16, Precision.INT4, Precision.INT8):
         s.point(plan.uniform(precision))
     found = plan
     if not s.holds(s.point(found).cost):
         found = _shrunk(s, found)
-    if not s.met(s.point(found)):
+    elif goal and goal.counts and not s.met(found):
+        s.least = s.sqnr(found)  # a worse plan may have the accuracy by chance of a few samples
+    if not s.met(found):
         found = _refined(s, found)
-    if not s.fits(s.point(found)):
+    if not s.fits(found):
         found = _rescued(s, found)
-    if s.fits(s.point(plan)):
-        found = _cheapest(s, plan, NARROW) if goal and not wish else plan
-    elif s.fits(s.point(found)):
-        found = _cheapest_of(s, [found, *map(plan.uniform, Precision)])
-        if len(Precision) ** len(plan.precisions) <= EVERY:
-            found = _cheapest(s, found, most=len(plan.precisions), slack=WIDE)
-    if wish and s.fits(s.point(found)) and not wish.met(s.point(found).accuracy):
+    if s.fits(plan):
+        allowed = _narrow(s, plan, NARROW if goal and not wish else (Precision.INT8,))
+        floats = plan.uniform(Precision.FLOAT)
+        starts = [plan, floats] if cheaper(s.point(floats).cost, s.point(plan).cost) else [plan]
+        found = _cheapest_of(s, starts, allowed)
+    elif s.fits(found):
+        found = _cheapest_of(s, [found, *map(plan.uniform, Precision)], every(plan))
+    if s.fits(found) and not s.fits(plan) and len(Precision) ** len(plan.precisions) <= EVERY:
+        found = _cheapest_of_all(s, found)
+    if wish and s.fits(found) and not wish.met(s.accuracy(found)):
         found = _wished(s, found, wish)
-    last = s.point(found)
-    return Found(found, last, s.fits(last), _reasons(s, plan, found), tuple(s.curve))
+    why = _reasons(s, plan, found)
+    return Found(found, s.point(found), s.fits(found), why, tuple(s.curve))
 
 
-def _cheapest_of(s: Trials, starts: Sequence[Plan]) -> Plan:
+def _narrow(s: Trials, plan: Plan, narrow: Sequence[Precision]) -> Allowed:
+    """Layer -> precisions that take no more RAM, and float where that may be cheaper."""
+    may = {name: s.prices.most_saved(name) > 0 for name in plan.precisions}
+    return {n: (*narrow, Precision.FLOAT) if may[n] else narrow for n in plan.precisions}
+
+
+def _cheapest_of(s: Trials, starts: Sequence[Plan], allowed: Allowed) -> Plan:
     """The cheapest plan to which those that fit lead, the cheapest of them first."""
-    fitting = [p for p in starts if s.fits(s.point(p))]
-    ends = [_cheapest(s, p) for p in sorted(fitting, key=lambda p: _cost(s, p))]
+    fitting = [p for p in starts if s.fits(p)]
+    ends = [_cheapest(s, p, allowed) for p in sorted(fitting, key=lambda p: _cost(s, p))]
     return min(ends, key=lambda p: _cost(s, p))
+
+
+def _cheapest_of_all(s: Trials, plan: Plan) -> Plan:
+    """The cheapest of all plans, as likely cheap ones are tried first: what a plan computes is told
+    sooner than what it costs, so only those that are accurate enough are compiled."""
+    others = near(plan, most=len(plan.precisions))
+    summed = [(s.prices.sum(p).instructions, p) for p in others]
+    for least, other in sorted(summed, key=itemgetter(0)):
+        now = s.point(plan).cost
+        if least > NEAR * now.instructions or not s.left:
+            break
+        if s.met(other):
+            s.left -= not s.prices.known(other)
+            cost = s.prices.of(other)
+            if s.holds(cost) and cheaper(cost, now):
+                plan = other
+    return plan
 
 
 def _cost(s: Trials, plan: Plan) -> tuple[float, int]:
@@ -93,13 +119,13 @@ def _cost(s: Trials, plan: Plan) -> tuple[float, int]:
 def _wished(s: Trials, plan: Plan, wish: Goal) -> Plan:
     """The plan that a little more makes as good as is wished for, or the same plan again. It is
     closer to the float model: a worse plan may have the accuracy by chance of a few samples."""
-    asked, s.goal = s.goal, wish
+    asked, least, s.goal = s.goal, s.least, wish
     s.least = s.sqnr(plan)
     s.instructions = s.point(plan).cost.instructions * (1 + LITTLE)
     better = _refined(s, plan)
-    if s.fits(s.point(better)):
-        return _cheapest(s, better)
-    s.goal, s.least = asked, -math.inf
+    if s.fits(better):
+        return _cheapest(s, better, every(plan))
+    s.goal, s.least = asked, least
     return plan
 
 
@@ -128,11 +154,12 @@ def _refined(s: Trials, plan: Plan) -> Plan:
             continue
         plan = wider
         chosen.add(name)
-        if s.met(s.point(plan)):
+        s.point(plan)
+        if s.met(plan):
             return plan
     for precision in UPGRADES:  # where single layers were not enough
         wider = start.uniform(precision)
-        if s.fits(s.point(wider)):
+        if s.fits(wider):
             return wider
     return plan
 
@@ -152,7 +179,7 @@ def _gains(s: Trials, plan: Plan) -> list[tuple[str, Precision]]:
 
 def _rescued(s: Trials, plan: Plan) -> Plan:
     """Where no layer alone can be widened: others of one layer or two, likely good ones first."""
-    while s.left and not s.fits(s.point(plan)):
+    while s.left and not s.fits(plan):
         affordable = [p for p in near(plan) if s.holds(s.prices.sum(p))]
         affordable.sort(key=lambda p: s.likely(p, plan), reverse=True)
         for other in affordable[: s.left]:
@@ -165,18 +192,12 @@ def _rescued(s: Trials, plan: Plan) -> Plan:
     return plan
 
 
-def _cheapest(
-    s: Trials,
-    plan: Plan,
-    allowed: Sequence[Precision] = tuple(Precision),
-    most: int = 2,
-    slack: float = SLACK,
-) -> Plan:
-    """From a plan that fits, others of `most` layers as long as they are cheaper and fit."""
+def _cheapest(s: Trials, plan: Plan, allowed: Allowed) -> Plan:
+    """From a plan that fits, others of one layer or two as long as they are cheaper and fit."""
     better: Plan | None = plan
     while better:
         plan = better
-        better = _cheaper(s, plan, near(plan, allowed, most), s.missed() - slack)
+        better = _cheaper(s, plan, near(plan, allowed), s.missed() - SLACK)
     return plan
 
 
@@ -192,7 +213,7 @@ def _cheaper(s: Trials, plan: Plan, others: Iterable[Plan], floor: float) -> Pla
             continue
         s.left -= not s.prices.known(other)
         cost = s.prices.of(other)
-        if s.holds(cost) and cheaper(cost, now) and s.met(s.point(other)):
+        if s.holds(cost) and cheaper(cost, now) and s.fits(other):
             return other
     return None
 
@@ -200,12 +221,15 @@ def _cheaper(s: Trials, plan: Plan, others: Iterable[Plan], floor: float) -> Pla
 def _reasons(s: Trials, base: Plan, plan: Plan) -> dict[str, str]:
     """Why a layer is not int8 as in `base`: what it gains or saves, were it alone."""
     why = {}
+    saves = s.fits(base) and cheaper(s.point(plan).cost, s.point(base).cost)
     for name, precision in plan.precisions.items():
         if precision is Precision.INT8:
             continue
         gain = s.sqnr(base.with_precision(name, precision)) - s.sqnr(base)
         extra = s.prices.layer(name, precision) - s.prices.layer(name, Precision.INT8)
-        if precision is Precision.INT4:
+        if saves and precision is Precision.FLOAT:
+            why[name] = "takes fewer instructions in float than with conversions to integers"
+        elif precision is Precision.INT4:
             why[name] = f"saves {-extra.flash:,} B, alone costs {max(-gain, 0):.2f} dB"
         else:
             why[name] = f"alone gains {gain:.2f} dB for {extra.instructions:,.0f} instructions"

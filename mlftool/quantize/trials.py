@@ -16,6 +16,7 @@ from mlftool.quantize.studio import Studio
 
 NAMED = 2  # layers that are named one by one
 Key = tuple[Precision, ...]
+Allowed = Mapping[str, Sequence[Precision]]  # layer -> what may become of it
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Trials:
     curve: list[Point] = field(default_factory=list)
     _points: dict[Key, Point] = field(default_factory=dict)
     _sqnrs: dict[Key, float] = field(default_factory=dict)
+    _accuracies: dict[Key, float] = field(default_factory=dict)
     _wanted: Mapping[str, Array] = field(default_factory=dict)
 
     def sqnr(self, plan: Plan) -> float:
@@ -59,11 +61,17 @@ class Trials:
             self._sqnrs[key] = sqnr(self.studio.judged(plan), self._wanted)
         return self._sqnrs[key]
 
+    def accuracy(self, plan: Plan) -> float:
+        key = key_of(plan)
+        if key not in self._accuracies:
+            self._accuracies[key] = self.judge(plan)
+        return self._accuracies[key]
+
     def point(self, plan: Plan) -> Point:
         key = key_of(plan)
         if key not in self._points:
             cost = self.prices.of(plan)
-            made = Point(_said(plan), cost, self.judge(plan), self.sqnr(plan))
+            made = Point(_said(plan), cost, self.accuracy(plan), self.sqnr(plan))
             self.curve.append(made)
             self._points[key] = made
         return self._points[key]
@@ -72,12 +80,14 @@ class Trials:
         small = self.flash is None or cost.flash <= self.flash
         return small and cost.instructions <= self.instructions
 
-    def met(self, point: Point) -> bool:
-        enough = self.goal is None or self.goal.met(point.accuracy)
-        return enough and point.sqnr >= self.least
+    def met(self, plan: Plan) -> bool:
+        """Whether the plan is as accurate as it has to be, for which nothing is compiled."""
+        if self.goal and not self.goal.met(self.accuracy(plan)):
+            return False
+        return self.least == -math.inf or self.sqnr(plan) >= self.least
 
-    def fits(self, point: Point) -> bool:
-        return self.holds(point.cost) and self.met(point)
+    def fits(self, plan: Plan) -> bool:
+        return self.holds(self.point(plan).cost) and self.met(plan)
 
     def likely(self, plan: Plan, start: Plan) -> float:
         """The SQNR in dB if what layers do to the error of `start` simply added up."""
@@ -88,21 +98,26 @@ class Trials:
         return -10 * math.log10(max(noise, 1e-20))
 
     def missed(self) -> float:
-        """The best SQNR in dB of a plan that missed the accuracy."""
-        return max((p.sqnr for p in self.curve if not self.met(p)), default=-math.inf)
+        """The best SQNR in dB of a compiled plan that missed the accuracy."""
+        missed = (p.sqnr for p in self.curve if self.goal and not self.goal.met(p.accuracy))
+        return max(missed, default=-math.inf)
 
 
 def key_of(plan: Plan) -> Key:
     return tuple(plan.precisions.values())
 
 
-def near(
-    plan: Plan, allowed: Sequence[Precision] = tuple(Precision), most: int = 2
-) -> Iterator[Plan]:
+def every(plan: Plan) -> Allowed:
+    """All precisions of all layers."""
+    return dict.fromkeys(plan.precisions, tuple(Precision))
+
+
+def near(plan: Plan, allowed: Allowed | None = None, most: int = 2) -> Iterator[Plan]:
     """Plans with other precisions, of those that are allowed, of at most so many layers."""
+    allowed = every(plan) if allowed is None else allowed
     for count in range(1, most + 1):
-        for names in combinations(plan.precisions, count):
-            for chosen in product(allowed, repeat=count):
+        for names in combinations(allowed, count):
+            for chosen in product(*(allowed[name] for name in names)):
                 pairs = tuple(zip(names, chosen, strict=True))
                 if all(plan.precisions[name] is not new for name, new in pairs):
                     made = plan

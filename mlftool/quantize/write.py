@@ -9,6 +9,8 @@ before that onnxruntime's of the same name.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
@@ -18,7 +20,13 @@ from mlftool.quantize.network import Layer, Network, with_weights
 from mlftool.quantize.plan import Plan, Resolved, Scale
 
 MICROSOFT = "com.microsoft"
+CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 _SIXTEEN = 21  # the opset in which the standard's operators take 16 bits
+
+
+def converted(tensor: str, op: str) -> str:
+    """The name of the node that stores a tensor, or reads it again."""
+    return f"{tensor}_{op}"
 
 
 class _Writer:
@@ -42,12 +50,10 @@ class _Writer:
         constants = self.parameters(base, scale.scale, np.array(scale.zero, f"int{scale.bits}"))
         out = f"{base}_dequantized"
         domain = MICROSOFT if scale.bits == 16 and self.opset < _SIXTEEN else ""
-        for op, a, b in (
-            ("QuantizeLinear", x, f"{base}_quantized"),
-            ("DequantizeLinear", f"{base}_quantized", out),
-        ):
-            node = helper.make_node(op, [a, *constants], [b], f"{base}_{op}", domain=domain)
-            self.nodes.append(node)
+        between = x, f"{base}_quantized", out
+        for op, (a, b) in zip(CONVERSIONS, pairwise(between), strict=True):
+            name = converted(base, op)
+            self.nodes.append(helper.make_node(op, [a, *constants], [b], name, domain=domain))
         return out
 
     def parameters(self, base: str, scale: Array | np.float32, zero: Array) -> tuple[str, str]:
@@ -62,7 +68,7 @@ class _Writer:
         self.constants[f"{base}_quantized"] = stored
         inputs = [f"{base}_quantized", *self.parameters(base, scale.astype(np.float32), zero)]
         node = helper.make_node(
-            "DequantizeLinear", inputs, [f"{base}_dequantized"], f"{base}_DequantizeLinear"
+            "DequantizeLinear", inputs, [f"{base}_dequantized"], converted(base, "DequantizeLinear")
         )
         if scales.size > 1:
             node.attribute.append(helper.make_attribute("axis", axis))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise, product
 
@@ -60,6 +59,10 @@ class _Drawn(Prices):
     def layer(self, name: str, precision: Precision) -> Cost:
         return self.costs[name, precision]
 
+    def most_saved(self, name: str) -> float:
+        int8, floats = (self.costs[name, p] for p in (Precision.INT8, Precision.FLOAT))
+        return int8.instructions - floats.instructions
+
     def sum(self, plan: Plan) -> Cost:
         return sum((self.costs[x] for x in plan.precisions.items()), Cost(0.0, 0))
 
@@ -109,21 +112,40 @@ def test_plans_that_differ_in_every_layer_are_tried_in_the_end() -> None:
     assert tuple(found.plan.precisions.values()) == kinds
 
 
-def test_where_int8_fits_only_weights_get_fewer_bits() -> None:
-    """A layer of 16 bits or floats may take fewer instructions, and always takes more RAM."""
+@pytest.mark.parametrize("floats", [200.0, 20.0])
+def test_where_int8_fits_only_floats_take_more_ram(floats: float) -> None:
+    """And these only if they take fewer instructions, and flash is not short."""
     studio, plan = opened()
     prices = _Drawn(plan, 0)
     for name in plan.precisions:
-        for precision, instructions in zip(SIZES, (60.0, 100.0, 20.0, 20.0), strict=True):
+        for precision, instructions in zip(SIZES, (60.0, 100.0, 20.0, floats), strict=True):
             prices.costs[name, precision] = Cost(instructions, SIZES[precision])
 
-    def chosen(goal: Goal | None, wish: Goal | None) -> Sequence[Precision]:
-        found = search(studio, plan, prices, lambda _: 0.9, goal, None, wish)
-        return list(found.plan.precisions.values())
+    def chosen(goal: Goal | None, wish: Goal | None, flash: int | None = None) -> set[Precision]:
+        found = search(studio, plan, prices, lambda _: 0.9, goal, flash, wish)
+        return set(found.plan.precisions.values())
 
-    assert set(chosen(Goal("top1", 0.8), None)) == {Precision.INT4}
-    for goal, wish in ((None, None), (Goal("top1", 0.8), Goal("top1", 0.9))):
-        assert set(chosen(goal, wish)) == {Precision.INT8}
+    cheap = floats < 60
+    asked, float_flash = Goal("top1", 0.8), prices.of(plan.uniform(Precision.FLOAT)).flash
+    assert chosen(asked, None) == {Precision.FLOAT if cheap else Precision.INT4}
+    assert chosen(asked, None, prices.of(plan).flash) == {Precision.INT4}
+    for goal, wish in ((None, None), (asked, Goal("top1", 0.9))):
+        assert chosen(goal, wish) == {Precision.FLOAT if cheap else Precision.INT8}
+        assert Precision.INT8 in chosen(goal, wish, float_flash - 1)
+
+
+def test_an_accuracy_that_int8_misses_is_not_met_by_chance() -> None:
+    """Of a few samples a plan that is further from the float model may get more right."""
+    studio, plan = opened()
+    prices = _Drawn(plan, 0)
+
+    def judge(plan: Plan) -> float:
+        return 0.9 if set(plan.precisions.values()) == {Precision.INT8} else 1.0
+
+    found = search(studio, plan, prices, judge, Goal("top1", 0.95), None)
+    base = next(p for p in found.curve if p.what == "all int8")
+    assert found.fits
+    assert found.chosen.sqnr > base.sqnr
 
 
 @pytest.mark.parametrize("target", ["cortex-m0", "cortex-m4", "rv32imc"])
