@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from onnx import ModelProto
 
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import MlfError, Problem, one_line
 from mlftool.ir.graph import Array
 from mlftool.quantize.device import PRODUCER, Cost, Device, Prices, device_outputs, total
 from mlftool.quantize.improve import Improved, bias_corrections, improved
@@ -122,6 +122,9 @@ def quantized(
         file, judges = request.data_file, given
         samples, judged = given.parted(request.samples)
     net = network(plain, request.file)
+    _check_runs(Studio(net, given), request.data_file)
+    if test:
+        _check_runs(Studio(net, judges), file)
     _check_finite(Studio(net, samples), request.data_file)
     first = float_outputs(plain)[0].type.tensor_type.shape
     shape = tuple(d.dim_value for d in first.dim)
@@ -173,6 +176,30 @@ def _check_finite(studio: Studio, file: str) -> None:
                 f"the float model's '{name}' is not finite for {bad.size} of {len(values)} samples"
             )
             raise MlfError(Problem("MLF0617", text, file, help="scale them as in training"))
+
+
+def _check_runs(studio: Studio, file: str) -> None:
+    """Raises MlfError for samples with which the float model stops, as with an index that its table
+    does not have."""
+    said = _stopped(studio)
+    if not said:
+        return
+    count = len(studio.samples)
+    bad = [k for k in range(count) if _stopped(studio.part(np.array([k])))]
+    first = f", the first at {bad[0]}" if bad else ""
+    text = f"the float model stops with {len(bad)} of {count} samples{first}: {said}"
+    help = "leave such samples out, or correct them"
+    raise MlfError(Problem("MLF0617", text, file, help=help))
+
+
+def _stopped(studio: Studio) -> str:
+    """What onnxruntime says of the samples, "" if the model runs with all."""
+    try:
+        studio.run(None, studio.outputs)
+    except Exception as error:  # its exceptions have no common base
+        *_, said = str(error).partition("Status Message: ")
+        return one_line(said or str(error))[:200]
+    return ""
 
 
 def _polished(studio: Studio, found: Found, metric: str, judge: Callable[[Plan], float]) -> Found:

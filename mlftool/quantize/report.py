@@ -10,6 +10,7 @@ from mlftool.quantize.device import Cost
 from mlftool.quantize.metrics import shown
 from mlftool.quantize.plan import Precision
 from mlftool.quantize.quantizer import Quantized
+from mlftool.quantize.search import CHEAPER
 from mlftool.quantize.trials import Point
 
 
@@ -17,7 +18,7 @@ def text(q: Quantized, output: str) -> str:
     """Accuracy first, then layers, steps and the curve."""
     where, judged = "compiled C" if q.on_device else "simulated", q.judged
     seen = "calibration has not seen" if judged.unseen else "calibration has seen, too"
-    if any(x.precision is not Precision.INT8 for x in q.layers):
+    if any(x.precision is not Precision.INT8 and x.why != CHEAPER for x in q.layers):
         seen += ", and by which precisions were chosen"
     lines = [
         f"{one_line(q.request.file)} -> {one_line(output)}, for {q.request.target}",

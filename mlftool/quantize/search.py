@@ -11,6 +11,7 @@ accuracy, if that is wished for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -27,6 +28,7 @@ NARROW = (Precision.INT8, Precision.INT4)  # what takes no more RAM than int8
 TRIED = 600  # layers of all plans that are compiled to make one cheaper
 EVERY = 4096  # plans of a network of so few layers that all are tried in the end
 SLACK = 3.0  # dB that the sum of the layers' errors may be off, and accuracy does not follow
+CHEAPER = "takes fewer instructions in float than with conversions to integers"
 NEAR = 1.1  # times the instructions: what a sum of the layers' prices may be off
 
 
@@ -71,10 +73,10 @@ def search(
         floats = plan.uniform(Precision.FLOAT)
         starts = [plan, floats] if cheaper(s.point(floats).cost, s.point(plan).cost) else [plan]
         found = _cheapest_of(s, starts, allowed)
-    elif s.fits(found):
+    else:
         found = _cheapest_of(s, [found, *map(plan.uniform, Precision)], every(plan))
-    if s.fits(found) and not s.fits(plan) and len(Precision) ** len(plan.precisions) <= EVERY:
-        found = _cheapest_of_all(s, found)
+        if len(Precision) ** len(plan.precisions) <= EVERY:
+            found = _cheapest_of_all(s, found)
     if wish and s.fits(found) and not wish.met(s.accuracy(found)):
         found = _wished(s, found, wish)
     why = _reasons(s, plan, found)
@@ -88,26 +90,26 @@ def _narrow(s: Trials, plan: Plan, narrow: Sequence[Precision]) -> Allowed:
 
 
 def _cheapest_of(s: Trials, starts: Sequence[Plan], allowed: Allowed) -> Plan:
-    """The cheapest plan to which those that fit lead, the cheapest of them first."""
+    """The cheapest plan to which those that fit lead, the cheapest of them first; the first of the
+    starts if none fits."""
     fitting = [p for p in starts if s.fits(p)]
     ends = [_cheapest(s, p, allowed) for p in sorted(fitting, key=lambda p: _cost(s, p))]
-    return min(ends, key=lambda p: _cost(s, p))
+    return min(ends, key=lambda p: _cost(s, p)) if ends else starts[0]
 
 
 def _cheapest_of_all(s: Trials, plan: Plan) -> Plan:
-    """The cheapest of all plans, as likely cheap ones are tried first: what a plan computes is told
-    sooner than what it costs, so only those that are accurate enough are compiled."""
-    others = near(plan, most=len(plan.precisions))
-    summed = [(s.prices.sum(p).instructions, p) for p in others]
-    for least, other in sorted(summed, key=itemgetter(0)):
-        now = s.point(plan).cost
-        if least > NEAR * now.instructions or not s.left:
-            break
-        if s.met(other):
+    """The cheapest of all plans that fit, or `plan` if none does. Those that likely hold and are
+    likely cheap are tried first. What a plan computes is told sooner than what it costs, so only
+    those that are accurate enough are compiled."""
+    others = [(s.prices.sum(p), p) for p in near(plan, most=len(plan.precisions))]
+    others.sort(key=lambda x: (not s.holds(x[0]), x[0].instructions))
+    most = _cost(s, plan) if s.fits(plan) else (math.inf, 0)
+    for summed, other in others:
+        if s.left and summed.instructions <= NEAR * most[0] and s.met(other):
             s.left -= not s.prices.known(other)
             cost = s.prices.of(other)
-            if s.holds(cost) and cheaper(cost, now):
-                plan = other
+            if s.holds(cost) and (cost.instructions, cost.flash) < most:
+                plan, most = other, (cost.instructions, cost.flash)
     return plan
 
 
@@ -228,7 +230,7 @@ def _reasons(s: Trials, base: Plan, plan: Plan) -> dict[str, str]:
         gain = s.sqnr(base.with_precision(name, precision)) - s.sqnr(base)
         extra = s.prices.layer(name, precision) - s.prices.layer(name, Precision.INT8)
         if saves and precision is Precision.FLOAT:
-            why[name] = "takes fewer instructions in float than with conversions to integers"
+            why[name] = CHEAPER
         elif precision is Precision.INT4:
             why[name] = f"saves {-extra.flash:,} B, alone costs {max(-gain, 0):.2f} dB"
         else:

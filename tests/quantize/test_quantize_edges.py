@@ -151,3 +151,25 @@ def test_samples_that_do_not_fit_are_one_line(
     lines = [x for x in said.splitlines() if not x.startswith("help: ")]
     assert len(lines) == 1
     assert not (tmp_path / "out.onnx").exists()
+
+
+def test_samples_with_which_the_model_stops_are_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Indices beyond a table, in any part of the file and in that of --test."""
+    text, arrays = FORMS["integers that are looked up"]
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    good = arrays["x"]
+    for place, value in ((0, 5), (19, -6)):
+        bad = good.copy()
+        bad[place, 1] = value
+        np.savez(tmp_path / "bad.npz", x=bad)
+        np.savez(tmp_path / "good.npz", x=good)
+        for data, more in (("bad", []), ("good", ["--test", str(tmp_path / "bad.npz")])):
+            given = [str(tmp_path / "net.onnx"), "--data", str(tmp_path / f"{data}.npz"), *more]
+            assert main(["quantize", *given, "-o", str(tmp_path / "out.onnx")]) == 2
+            said = capsys.readouterr().err
+            assert "bad.npz: error[MLF0617]: the float model stops with 1 of 20 samples" in said
+            assert f"the first at {place}: " in said
+            assert f"idx={value}" in said
+            assert not (tmp_path / "out.onnx").exists()

@@ -134,6 +134,23 @@ def test_where_int8_fits_only_floats_take_more_ram(floats: float) -> None:
         assert Precision.INT8 in chosen(goal, wish, float_flash - 1)
 
 
+@pytest.mark.parametrize("kinds", [("int16",) * 3, ("int16", "int4", "float")])
+def test_a_plan_that_fits_is_found_where_int4_is_too_large(kinds: tuple[str, ...]) -> None:
+    """Wider activations may take less flash than weights of four bits save: tables, say."""
+    studio, plan = opened()
+    small = tuple(map(Precision, kinds))
+    assert len(small) == len(plan.precisions)
+
+    class Tables(_Drawn):
+        def of(self, plan: Plan) -> Cost:
+            is_small = tuple(plan.precisions.values()) == small
+            return Cost(super().of(plan).instructions, 100 if is_small else 10_000)
+
+    found = search(studio, plan, Tables(plan, 0), lambda _: 0.9, Goal("top1", 0.8), 100)
+    assert found.fits
+    assert tuple(found.plan.precisions.values()) == small
+
+
 def test_an_accuracy_that_int8_misses_is_not_met_by_chance() -> None:
     """Of a few samples a plan that is further from the float model may get more right."""
     studio, plan = opened()
