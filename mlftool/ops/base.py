@@ -219,6 +219,14 @@ class Facts:
         wrong = known[part][(known[part] < least) | (known[part] > most)]
         return f"{what} has {wrong[0]}; expected {least} ... {most}" if wrong.size else ""
 
+    def from_nothing(self, word: str = "", filler: str = "") -> str:
+        """What is wrong if an output with elements is to be made of an input without any, unless
+        attribute `word` is `filler`, its default."""
+        filled = word and self.attrs.get(word, filler) == filler
+        if filled or 0 not in self.x or not self.output.elements:
+            return ""
+        return f"input {shown(self.x)} has no elements to make {shown(self.output.shape)} of"
+
 
 Affine = tuple[Array, Array] | None  # factor, addend
 # Input values, attributes and an opset -> the first output.

@@ -46,7 +46,7 @@ def _borders(f: Facts) -> str:
     count = len(f.x) if axes is None else axes.elements
     if pads is not None and pads.elements != 2 * count:
         return f"pads {pads}; expected two for each of {count} axes"
-    return ""
+    return f.from_nothing("mode", "constant")
 
 
 def _pads_to_inputs(scope: Scope, d: Draft) -> None:

@@ -236,6 +236,7 @@ elementwise(
     canonical=_broadcasting,
     checks=(_fits,),
     resolve=_float_zero_point,
+    extents=as_it_is,  # scales are along an axis or in blocks; they do not broadcast
     relay=lambda s: _relay_quantise(s, False),
 )
 elementwise(
@@ -246,6 +247,7 @@ elementwise(
     canonical=_broadcasting,
     checks=(_fits,),
     resolve=_float_zero_point,
+    extents=as_it_is,  # scales are along an axis or in blocks; they do not broadcast
     relay=lambda s: _relay_quantise(s, True),
 )
 

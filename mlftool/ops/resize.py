@@ -245,13 +245,6 @@ def _turned(attrs: Attributes, perm: Sequence[int]) -> Attributes:
     return {**attrs, "axes": [perm[a] for a in attrs["axes"]]}
 
 
-def _some_image(f: Facts) -> str:
-    x = f.shape(0)
-    if x is not None and f.output.elements and 0 in x:
-        return f"input {shown(x)} has no elements to make {shown(f.output.shape)} of"
-    return ""
-
-
 def _crop_fits(f: Facts) -> str:
     """A crop has both ends of each axis that is resized."""
     roi, x = f.shape(1), f.shape(0)
@@ -438,7 +431,7 @@ old(
     Trait.KEPT,
     Trait.SAME_RANK,
     forms=of_form("*", "?"),
-    checks=(_some_image,),
+    checks=(Facts.from_nothing,),
     words={"mode": ("nearest", "linear", "bilinear")},
     older=((EVERY_OPSET, _upsample),),
     extents=_resized_boxes,
@@ -451,7 +444,7 @@ old(
     forms=of_form("*", "?", "?", "?"),
     moved=FIRST,
     turned=_turned,
-    checks=(_some_image, _crop_fits),
+    checks=(Facts.from_nothing, _crop_fits),
     words={
         "mode": SUPPORT,
         "coordinate_transformation_mode": TRANSFORMS,

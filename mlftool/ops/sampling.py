@@ -39,6 +39,7 @@ def _without_size(scope: Scope, d: Draft) -> None:
     "GridSample",
     Trait.KEPT,
     forms=of_form("*", "*"),
+    checks=(lambda f: f.from_nothing("padding_mode", "zeros"),),
     words=GRIDS,
     extents=of_batches(0, 1),
 )
@@ -128,7 +129,11 @@ def _sampling(f: Facts) -> str:
     Trait.KEPT,
     older=((16, _whole_pixels),),
     forms=of_form("????", "r4", "r"),
-    checks=(lambda f: f.beyond(2, 0, f.x[0] - 1, "batch_indices"), _sampling),
+    checks=(
+        Facts.from_nothing,
+        lambda f: f.beyond(2, 0, f.x[0] - 1, "batch_indices"),
+        _sampling,
+    ),
     words={"mode": ("avg", "max"), "coordinate_transformation_mode": HALVES},
     extents=_regions_in_box,
 )
@@ -152,7 +157,13 @@ def roi_align(v: View) -> Kernel:
     )
 
 
-@op("MaxRoiPool", Trait.KEPT, forms=of_form("????", "?5"), extents=_regions_in_box)
+@op(
+    "MaxRoiPool",
+    Trait.KEPT,
+    forms=of_form("????", "?5"),
+    checks=(Facts.from_nothing,),
+    extents=_regions_in_box,
+)
 def max_roi_pool(v: View) -> Kernel:
     """The largest element of each bin of each region; regions are rounded to whole elements."""
     row = float_of(v, v.y.dtype)
@@ -224,7 +235,7 @@ def deform_conv(v: View) -> Kernel:
             "own": shape[1] // group,
             "outputs": out[1] // group,
             "offsets": offsets,
-            "share": shape[1] // offsets,
+            "share": max(1, shape[1] // offsets),  # of no channels, too
             "floating": row.c,
             "zero": literal(0, row),
             "bilinear": "mlf_bilinear" if row.bits == 64 else "mlf_bilinearf",
