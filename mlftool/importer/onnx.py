@@ -24,6 +24,7 @@ from mlftool.importer.interface import (
 )
 from mlftool.importer.kept import expanded, inlined, kept
 from mlftool.importer.protos import place
+from mlftool.importer.remedies import for_extents
 from mlftool.importer.sequences import listed_input, listed_outputs, of_sequences
 from mlftool.importer.shaped import shaped
 from mlftool.importer.structure import all_results
@@ -96,7 +97,7 @@ def _taken(item: _Item) -> list[_Item]:
         outcome = refused
     if isinstance(outcome, Refuse):
         where = place(node, scope.index)
-        scope.problem(outcome.code, outcome.text, where, outcome.help)
+        scope.problem(outcome.code, outcome.text, where, for_extents(scope, node, outcome))
     if not isinstance(outcome, Replace):
         return []
     inner = outcome.scope or scope
