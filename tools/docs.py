@@ -71,18 +71,55 @@ output file unchanged, even if only stdout is closed or full; commands that writ
 Every command takes `-q` (no progress, no warnings), `-v` (each step and its time) and
 `--color auto|always|never`, before or after its name; `auto` uses no colours if NO_COLOR is set.
 `--json` prints an object whose `schema_version` is 1; later versions only add keys.
+[json.md](json.md) lists the keys of each command, [rules.md](rules.md) the rules of Bazel.
 
 """
+
+
+# What a build uses in the place of a command. The others are for a person at a terminal.
+RULES = {
+    "bazel": ("mlf_manifest_test",),
+    "bench": ("mlf_analysis", "mlf_benchmark"),
+    "build": ("mlf_manifest_repository",),
+    "check": ("mlf_analysis",),
+    "compare": ("mlf_analysis",),
+    "compile": ("mlf_compile", "mlf_package"),
+    "diff": ("mlf_analysis", "mlf_diff_test"),
+    "extract": ("mlf_cc_library", "mlf_project"),
+    "graph": ("mlf_analysis",),
+    "inspect": ("mlf_analysis",),
+    "library": ("mlf_shared_library",),
+    "memmap": ("mlf_analysis",),
+    "micro": ("mlf_firmware", "mlf_firmware_test"),
+    "ops": ("mlf_analysis",),
+    "profile": ("mlf_analysis",),
+    "quantize": ("mlf_quantize",),
+    "report": ("mlf_analysis", "mlf_report"),
+    "run": ("mlf_host_test", "mlf_device_test"),
+    "runner": ("mlf_runner",),
+    "sbom": ("mlf_analysis",),
+    "size": ("mlf_analysis", "mlf_size_report"),
+    "trace": ("mlf_analysis",),
+    "tune": ("mlf_tune",),
+    "verify": ("mlf_analysis",),
+}
 
 
 def commands_page() -> str:
     """The page of all commands, by what they are for."""
     lines = []
     for title, found in GROUPED.items():
-        rows = [f"| `{name}` | {text} | {_has_json(name)} |" for name, text in found.items()]
-        heads = ["| command | what it does | `--json` |", "|---|---|---|"]
+        rows = [
+            f"| `{name}` | {text} | {_has_json(name)} | {_rules(name)} |"
+            for name, text in found.items()
+        ]
+        heads = ["| command | what it does | `--json` | Bazel rule |", "|---|---|---|---|"]
         lines += [f"## {title.capitalize()}", "", *heads, *rows, ""]
     return COMMANDS_TOP + BEGIN + "\n" + "\n".join(lines)
+
+
+def _rules(command: str) -> str:
+    return ", ".join(f"`{rule}`" for rule in RULES.get(command, ())) or "-"
 
 
 def _has_json(command: str) -> str:

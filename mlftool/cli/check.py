@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mlftool.cli.formats import FORMATS, github, sarif
+from mlftool.cli.formats import FORMATS, checked, counted, github, sarif
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, add_jobs, compile_options
 from mlftool.cli.terminal import as_json, put, terminal_of
@@ -62,14 +62,11 @@ def run(args: argparse.Namespace) -> int:
     if form in ("sarif", "github"):
         put((sarif if form == "sarif" else github)((*problems, *warnings)))
     elif form == "json":
-        found = {"problems": problems, "warnings": warnings}
-        listed = {kind: [vars(p) for p in of] for kind, of in found.items()}
-        put(as_json(file=str(args.file), ok=not problems, **listed))
+        put(as_json(**checked(str(args.file), problems, warnings)))
     else:
         terminal_of(args).show(warnings)
-        count = f", {len(warnings)} warning{'s' * (len(warnings) > 1)}" if warnings else ""
         if not args.quiet:
-            print(f"{args.file}: no problems{count}", file=sys.stderr)
+            print(f"{args.file}: {counted(warnings)}", file=sys.stderr)
     return exit_code
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from mlftool.cli import tvmc_options
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, natural
-from mlftool.cli.terminal import printed, terminal_of
+from mlftool.cli.terminal import as_json, printed, terminal_of
 from mlftool.codegen.names import check_module_name, module_name_of
 from mlftool.errors import one_line
 from mlftool.sizes import in_bytes
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     parser.add_argument(
-        "--json", action="store_true", help="print which layers the backends compute, as JSON"
+        "--json", action="store_true", help="print the summary and what backends compute, as JSON"
     )
     parser.add_argument(
         "--max-seconds",
@@ -95,21 +95,20 @@ def run(args: argparse.Namespace) -> int:
         modules = compile_specs([spec])
         made = bundle(modules)
         made = with_bson(made) if args.params_bson else made
-    for report in filter(None, (m.report for m in modules)):
-        printed(
-            json.dumps(report.to_json(), indent=1)
-            if args.json
-            else folded("\n".join(report.lines()))
-        )
+    member = f"executor-config/{spec.executor}/{name}.json"
+    about = json.loads(made.text(Layout(spec.mlf_version, FULL_MODEL).name(member, name)))
+    if args.json:
+        printed(as_json(**to_json(args, about)))
+    else:
+        reports = (m.report for m in modules if m.report)
+        printed(*(folded("\n".join(report.lines())) for report in reports))
     if library:
         library.write_library(made, str(args.model), args.output)
     else:
         write_tar(made, args.output)
     terminal_of(args).show(remark for m in modules for remark in m.imported.remarks)
-    if not args.quiet and not args.only_declared:
-        member = f"executor-config/{spec.executor}/{name}.json"
-        about = made.text(Layout(spec.mlf_version, FULL_MODEL).name(member, name))
-        print(folded(summary(args, json.loads(about))), file=sys.stderr)
+    if not (args.json or args.quiet or args.only_declared):
+        print(folded(summary(args, about)), file=sys.stderr)
     return 0
 
 
@@ -119,12 +118,31 @@ def in_bands(runs: Sequence[str]) -> str:
     return f", {named} in bands of rows" if runs else ""
 
 
+def to_json(args: argparse.Namespace, about: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary for scripts, and what backends compute; new versions only add keys."""
+    from mlftool.backends.report import Report
+
+    keys = ("module", "target", "executor", "macs", "constants_bytes", "workspace_bytes")
+    return {
+        "file": str(args.model),
+        "output": str(args.output),
+        **{key: about[key] for key in keys},
+        "layers": len(about["nodes"]),
+        "io_bytes": _ends(about),
+        **(about.get("backends") or Report(()).to_json()),
+    }
+
+
+def _ends(about: Mapping[str, Any]) -> int:
+    """Bytes of inputs and outputs."""
+    return sum(t["size_bytes"] for t in (*about["inputs"], *about["outputs"]))
+
+
 def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
     """What was made, in five lines; `about` is the archive's description of the module."""
     from mlftool.describe import bands_of
 
     bands = in_bands(bands_of(about))
-    ends = sum(t["size_bytes"] for t in (*about["inputs"], *about["outputs"]))
     peak = max(about["memory"]["pools"], key=lambda p: p["size_bytes"], default={"peak_node": ""})
     has_peak = peak["peak_node"] and about["workspace_bytes"]
     at = f", most of it at '{one_line(peak['peak_node'])}'" if has_peak else ""
@@ -137,6 +155,6 @@ def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
             f"  layers              {len(about['nodes']):,}, {about['macs']:,} multiplications",
             f"  weights             {in_bytes(about['constants_bytes'])}",
             f"  workspace           {in_bytes(about['workspace_bytes'])}{at}{bands}",
-            f"  inputs and outputs  {in_bytes(ends)}",
+            f"  inputs and outputs  {in_bytes(_ends(about))}",
         ]
     )

@@ -6,7 +6,7 @@ People read both in the end, so they have ten of a kind and a count, as text has
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -37,6 +37,19 @@ def sarif(problems: Iterable[Problem]) -> str:
 def listed(problems: Iterable[Problem]) -> str:
     """As JSON."""
     return json.dumps({"schema_version": 1, "problems": list(map(vars, problems))}, indent=2)
+
+
+def checked(file: str, problems: Sequence[Problem], warnings: Sequence[Problem]) -> dict[str, Any]:
+    """What `check` found, for JSON."""
+    found = {"problems": problems, "warnings": warnings}
+    listed = {kind: [vars(p) for p in of] for kind, of in found.items()}
+    return {"file": file, "ok": not problems, **listed}
+
+
+def counted(warnings: Sequence[Problem]) -> str:
+    """What `check` says of a file without problems."""
+    count = f", {len(warnings)} warning{'s' * (len(warnings) > 1)}" if warnings else ""
+    return f"no problems{count}"
 
 
 def _result(problem: Problem) -> dict[str, Any]:

@@ -13,9 +13,13 @@ load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 # Kind -> the forms it is written in, the first of which `bazel run` prints.
 _KINDS = {
+    "bench": ["txt", "csv", "md", "json"],
+    "check": ["txt", "json", "sarif"],
     "compare": ["txt", "json"],
+    "diff": ["txt", "md", "json"],
     "facts": ["json"],
     "graph": ["svg", "json"],
+    "graph_before": ["svg", "json"],
     "inspect": ["txt", "json"],
     "memmap": ["txt", "svg", "json"],
     "ops": ["txt", "json"],
@@ -29,25 +33,45 @@ _KINDS = {
 }
 
 # Those that run a program or link one; the others look at what was compiled.
-_MEASURED = ["compare", "facts", "profile", "report", "size"]
+_MEASURED = ["bench", "compare", "diff", "facts", "profile", "report", "size"]
 
 # Those that are of a target with a simulated board only.
-NEEDS_BOARD = ["compare", "profile", "size"]
-_WITH_VECTORS = ["compare", "profile", "report"]
+NEEDS_BOARD = ["bench", "compare", "profile", "size"]
+_WITH_VECTORS = ["bench", "compare", "profile", "report"]
+
+# Those that look at the model itself, which an archive does not have.
+_NEEDS_MODEL = ["check", "graph_before"]
+
+# Kind -> what `against` may be.
+_AGAINST = {
+    "compare": [".onnx", ".tflite"],
+    "diff": [".json", ".tar"],
+}
 
 def _name_of(label):
     """How tables call a module: by its package and target, the same in every Bazel."""
     target = label.name[:-len("_archive")] if label.name.endswith("_archive") else label.name
     return "/".join([part for part in [label.package, target] if part])
 
-def _check_kind(ctx, target):
+def _check_against(label, kind, against):
+    if against and kind not in _AGAINST:
+        fail("%s: error[MLF0414]: against: got %s with kind '%s', expected it with %s only; leave it out" %
+             (label, against.short_path, kind, ", ".join(sorted(_AGAINST))))
+    if against and not against.basename.endswith(tuple(_AGAINST[kind])):
+        fail("%s: error[MLF0414]: against: got %s with kind '%s', expected a file that ends in %s" %
+             (label, against.short_path, kind, " or ".join(_AGAINST[kind])))
+    if kind == "diff" and not against:
+        fail("%s: error[MLF0414]: against: got none with kind 'diff', expected the older build: an archive, or figures of kind 'facts'" % label)
+
+def _check_kind(ctx, target, has_model):
     label, kind = shown(ctx.label), ctx.attr.kind
     if ctx.file.vectors and kind not in _WITH_VECTORS:
         fail("%s: error[MLF0414]: vectors: got %s with kind '%s', expected it with %s only; leave it out" %
              (label, ctx.file.vectors.short_path, kind, ", ".join(_WITH_VECTORS)))
-    if ctx.file.against and kind != "compare":
-        fail("%s: error[MLF0414]: against: got %s with kind '%s', expected it with compare only; leave it out" %
-             (label, ctx.file.against.short_path, kind))
+    _check_against(label, kind, ctx.file.against)
+    if kind in _NEEDS_MODEL and not has_model:
+        fail("%s: error[MLF0414]: archive: got %s, which does not have the model, with kind '%s'; give an mlf_compile or mlf_package target" %
+             (label, shown(ctx.attr.archive.label), kind))
     if kind == "compare" and not (ctx.file.against or is_bare(target)):
         fail("%s: error[MLF0414]: against: got none for target '%s', which has no simulated board to compare with this computer; give the float model" %
              (label, target))
@@ -55,7 +79,7 @@ def _check_kind(ctx, target):
 def _mlf_analysis_impl(ctx):
     kind, info = ctx.attr.kind, info_of(ctx, "archive", MlfInfo)
     made_from = ctx.attr.archive[MlfSpecsInfo] if MlfSpecsInfo in ctx.attr.archive else None
-    _check_kind(ctx, info.target)
+    _check_kind(ctx, info.target, bool(made_from))
     module = module_of(ctx, info)
     specs = [spec for spec in made_from.specs if spec.module_name == module] if made_from else []
     name = _name_of(ctx.attr.archive.label)
@@ -105,9 +129,13 @@ mlf_analysis(name = "keyword.report", archive = ":keyword", kind = "report", vec
 
 | `kind` | what it is | forms |
 |---|---|---|
+| `bench` | what an inference takes on the simulated board of the target | `.txt`, `.csv`, `.md`, `.json` |
+| `check` | what the model and its quantisation could do better | `.txt`, `.json`, `.sarif` |
 | `compare` | each layer against the float model that is `against`; without one, the simulated board of the target against this computer | `.txt`, `.json` |
+| `diff` | what changed since the build that is `against` | `.txt`, `.md`, `.json` |
 | `facts` | the figures by which `mlf_diff_test` compares two builds | `.json` |
 | `graph` | the module as a picture | `.svg`, `.json` |
+| `graph_before` | the model as a picture, before the compiler's passes | `.svg`, `.json` |
 | `inspect` | what the archive holds | `.txt`, `.json` |
 | `memmap` | who is where in the working memory, and what lowers its peak | `.txt`, `.svg`, `.json` |
 | `ops` | which kernel computes each layer, and why | `.txt`, `.json` |
@@ -125,9 +153,10 @@ are known: no figures of layers, for instance.""",
     implementation = _mlf_analysis_impl,
     attrs = dict({
         "against": attr.label(
-            allow_single_file = [".onnx", ".tflite"],
+            allow_single_file = True,
             doc = """For `compare`: the reference model, in the same format. For an archive that
-was compiled elsewhere only the outputs are compared.""",
+was compiled elsewhere only the outputs are compared. For `diff`: an `mlf_analysis` of kind `facts`, a
+committed file of figures, or an archive, of which fewer figures are known.""",
         ),
         "archive": attr.label(
             mandatory = True,
@@ -138,8 +167,8 @@ was compiled elsewhere only the outputs are compared.""",
         "module": attr.string(doc = "Which module of the archive. Default: the only one."),
         "vectors": attr.label(
             allow_single_file = [".npz"],
-            doc = """Samples. `report` also needs the expected outputs, for the accuracy; `profile`
-counts on the first sample instead of a pattern; `compare` uses up to eight.""",
+            doc = """Samples. `report` also needs the expected outputs, for the accuracy; `bench` and
+`profile` count on the first sample instead of a pattern; `compare` uses up to eight.""",
         ),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
         "_compilers": attr.label_list(

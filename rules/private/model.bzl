@@ -34,15 +34,32 @@ def _board_of(device, board, platform):
     return CPUS[device].board if platform and device in CPUS else ""
 
 # Kinds of mlf_analysis that need no more than a model, and vectors where there are some.
-_SHOWN = ["compare", "facts", "graph", "memmap", "ops", "profile", "report", "size", "trace"]
+_SHOWN = [
+    "bench",
+    "check",
+    "compare",
+    "facts",
+    "graph",
+    "graph_before",
+    "inspect",
+    "memmap",
+    "ops",
+    "profile",
+    "provenance",
+    "report",
+    "sbom",
+    "size",
+    "trace",
+]
 
-def _analyses(name, archive, bare, vectors, given):
+def _analyses(name, archive, bare, vectors, verified, given):
     """What there is to see of an archive. The names have a dot: an executor may be called `graph`."""
     shown = for_public(given)
 
     # Not what a wildcard asks for: each simulates a board.
     shown["tags"] = (shown.get("tags") or []) + ["manual"]
-    for kind in [kind for kind in _SHOWN if bare or kind not in NEEDS_BOARD]:
+    kinds = [kind for kind in _SHOWN if bare or kind not in NEEDS_BOARD]
+    for kind in kinds + (["verify"] if verified else []):
         samples = vectors if kind == "report" else None
         mlf_analysis(name = "%s.%s" % (name, kind), archive = archive, kind = kind, vectors = samples, **shown)
 
@@ -88,7 +105,9 @@ def mlf_model(
     | `<name>_benchmark` | `bazel run` prints the cost of an inference |
     | `<name>_budget_test` | on a board, the measurements against `flash_bytes` and `ram_bytes` |
     | `<name>_tests` | a suite of these tests |
-    | `<name>.graph`, `.memmap`, `.ops`, `.report`, `.trace`, `.facts` | the `mlf_analysis` targets; on simulated boards also `.compare`, `.profile` and `.size` |
+    | `<name>.check`, `.facts`, `.graph`, `.graph_before`, `.inspect`, `.memmap`, `.ops`, `.provenance`, `.report`, `.sbom`, `.trace` | the `mlf_analysis` targets |
+    | `<name>.bench`, `.compare`, `.profile`, `.size` | the same, on simulated boards |
+    | `<name>.verify` | the same, with `verify = True` |
 
     The library of a cross target is for that processor only: link it into an `mlf_firmware`, or build it
     with `--platforms=@mlftool//rules/platforms:<target>`. For other platforms Bazel reports it as
@@ -187,7 +206,7 @@ def mlf_model(
         # What the compiler writes is C, but for this kind of target.
         with_objects = target.split(" ")[0] == "llvm",
     )
-    _analyses(name, archive, is_bare(device), vectors, common)
+    _analyses(name, archive, is_bare(device), vectors, options.get("verify") == True, common)
     if not board and device not in HOSTS and not (device in CPUS and CPUS[device].board):
         return
     if not platform and not board and device not in HOSTS:

@@ -131,12 +131,21 @@ REFUSED = {
         "tuning: got //refused:x.json with optimize 'size', expected 'speed'; set ",
     'mlf_analysis(name = "look_a", archive = "m8", kind = "size", vectors = VECTORS)':
         "//refused:look_a! vectors: got models/gesture_int8.npz with kind 'size', expected it with "
-        "compare, profile, report only; leave it out",
+        "bench, compare, profile, report only; leave it out",
     'mlf_analysis(name = "look_b", archive = "m8", kind = "compare")':
         "//refused:look_b! against: got none for target 'host', which has no simulated board",
     'mlf_analysis(name = "look_c", archive = "graph_archive", kind = "graph", against = MODEL)':
         "//refused:look_c! against: got models/gesture_int8.onnx with kind 'graph', expected it "
-        "with compare only",
+        "with compare, diff only",
+    'mlf_analysis(name = "look_i", archive = "m8", kind = "diff")':
+        "//refused:look_i! against: got none with kind 'diff', expected the older build: an "
+        "archive, or figures",
+    'mlf_analysis(name = "look_j", archive = "m8", kind = "diff", against = MODEL)':
+        "//refused:look_j! against: got models/gesture_int8.onnx with kind 'diff', expected a file "
+        "that ends in .json or .tar",
+    'mlf_analysis(name = "look_k", archive = "graph_archive", kind = "check")':
+        "//refused:look_k! archive: got //refused:graph_archive, which does not have the model, "
+        "with kind 'check'; give an mlf_compile or mlf_package target",
     'mlf_analysis(name = "look_d", archive = ":cmsis", kind = "graph")':
         "//refused:look_d! archive: got //refused:cmsis, expected an mlf_compile, mlf_package or",
     'mlf_analysis(name = "look_e", archive = "m8", kind = "verify")':

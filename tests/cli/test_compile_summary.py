@@ -57,6 +57,20 @@ def test_five_lines_with_the_archives_figures(
     assert " 389 B\n" in lines + "\n"
 
 
+def test_the_same_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was empty unless a backend was named."""
+    out = tmp_path / "g.tar"
+    assert main(words(out, "--json")) == 0
+    stdout, lines = capsys.readouterr()
+    found = json.loads(stdout)
+    interface = read_interface(read_tar(out))
+    assert lines == ""
+    assert (found["layers"], found["macs"], found["io_bytes"]) == (9, 85624, 389)
+    assert found["workspace_bytes"] == interface.workspace_bytes
+    assert found["constants_bytes"] == interface.constants_bytes
+    assert (found["backends"], found["offloaded"], found["kept"]) == ([], [], [])
+
+
 @pytest.mark.parametrize("word", ["-q", "--only-declared", "--format=json"])
 def test_who_gets_no_summary(word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Bazel would show it for each action; a document has no other lines."""

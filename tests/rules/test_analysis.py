@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from families import gemm_s8
 from shared import REPO
 
+from mlftool.cli import GROUPED
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.errors import CHECK_FAILED
 from mlftool.insight.facts import Facts, read_facts, save
@@ -25,9 +27,11 @@ sys.path.insert(0, os.path.abspath(Path(__file__).parents[1] / "runtime"))
 import rules_doc
 from tvm_archives import graph_archive
 
+import docs
+
 RULES = rules_doc.run_bzl("//rules/private:analysis.bzl", {})
-LOOKS = ("facts", "graph", "inspect", "memmap", "ops", "provenance", "report", "sbom", "trace")
-LOOKS += ("verify",)
+LOOKS = ("check", "facts", "graph", "graph_before", "inspect", "memmap", "ops", "provenance")
+LOOKS += ("report", "sbom", "trace", "verify")
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +65,63 @@ def test_the_rule_knows_the_kinds_of_the_tool() -> None:
     assert list(RULES["_KINDS"]) == list(analyse.KINDS)
 
 
+def test_the_page_of_commands_names_rules_that_exist() -> None:
+    """And all that the rule of many kinds stands for."""
+    made = (REPO / "rules" / "defs.bzl").read_text() + (REPO / "rules/repositories.bzl").read_text()
+    for command, rules in docs.RULES.items():
+        assert all(f"{rule} = _{rule}" in made or f'"{rule}"' in made for rule in rules), command
+    kinds = {"facts": "diff", "graph_before": "graph", "provenance": "sbom"}
+    shown = {kinds.get(kind, kind) for kind in RULES["_KINDS"]}
+    assert shown == {c for c, rules in docs.RULES.items() if "mlf_analysis" in rules}
+    at_a_terminal = {"completion", "doctor", "explain", "init", "man", "schema", "watch"}
+    listed = {command for found in GROUPED.values() for command in found}
+    assert listed - docs.RULES.keys() == at_a_terminal
+
+
 @pytest.mark.parametrize("kind", LOOKS)
 def test_what_a_module_shows(tmp_path: Path, request_of_rule: dict[str, Any], kind: str) -> None:
     made = looked_at(tmp_path, request_of_rule, kind)
     assert json.loads(made["json"])
     assert all(text.endswith("\n") for text in made.values())
-    for form, sign in (("svg", "<svg"), ("html", "</html>"), ("txt", "net")):
+    for form, sign in (
+        ("svg", "<svg"),
+        ("html", "</html>"),
+        ("txt", "net"),
+        ("sarif", "2.1.0"),
+    ):
         assert sign in made.get(form, sign)
+
+
+def test_texts_have_no_paths_of_bazel(tmp_path: Path, request_of_rule: dict[str, Any]) -> None:
+    """These name an action's outputs, which differ between configurations."""
+    for kind in LOOKS:
+        for form, text in looked_at(tmp_path, request_of_rule, kind).items():
+            assert request_of_rule["archive"] not in text, (kind, form)
+
+
+@pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+def test_what_an_inference_takes(tmp_path: Path, request_of_rule: dict[str, Any]) -> None:
+    spec = {**request_of_rule["spec"], "target": "cortex-m4"}
+    made = looked_at(tmp_path, {**request_of_rule, "vectors": None, "spec": spec}, "bench")
+    (found,) = json.loads(made["json"])["benches"]
+    assert f"{found['instructions']:,}" in made["txt"]
+    assert f",{found['instructions']}," in made["csv"]
+    assert f" {found['instructions']:,} |" in made["md"]
+
+
+def test_what_changed_since_another_build(tmp_path: Path, request_of_rule: dict[str, Any]) -> None:
+    """Against an archive, of which less is known, and against figures, which have all."""
+    looked_at(tmp_path, request_of_rule, "facts")
+    (tmp_path / "x.json").rename(tmp_path / "old.json")
+    for older in (request_of_rule["archive"], str(tmp_path / "old.json")):
+        made = looked_at(tmp_path, {**request_of_rule, "against": older}, "diff")
+        (found,) = json.loads(made["json"])["differences"]
+        weights = found["figures"]["weights"]
+        assert weights["before"] == weights["after"] > 0
+        assert "1 build unchanged" in made["md"]
 
 
 @pytest.mark.parametrize("kind", ["facts", "graph", "inspect", "memmap", "ops", "report"])

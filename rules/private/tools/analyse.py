@@ -13,11 +13,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mlftool.advice import advice
 from mlftool.cli import main as mlftool
-from mlftool.compile import ModuleSpec
+from mlftool.cli.formats import checked, counted, sarif
+from mlftool.compile import ModuleSpec, compile_module
 from mlftool.errors import MlfError
 from mlftool.insight import (
+    bench,
     compare,
+    diff,
     graph,
     memmap,
     operators,
@@ -27,7 +31,7 @@ from mlftool.insight import (
     source_map,
     table,
 )
-from mlftool.insight.facts import facts, to_bytes
+from mlftool.insight.facts import facts, read_facts, to_bytes
 from mlftool.insight.subject import Subject, of_archive, of_spec
 from mlftool.insight.trace import Finished, finished
 from mlftool.mlf import write_atomically
@@ -49,6 +53,42 @@ def subject(request: Mapping[str, Any]) -> Subject:
 
 def _json(**data: Any) -> str:
     return json.dumps({"schema_version": 1, **data}, indent=2) + "\n"
+
+
+def _bench(request: Mapping[str, Any]) -> Forms:
+    about, inputs = subject(request), request["vectors"]
+    place = bench.place_of(about.interface.target, None, request["label"])
+    found = bench.bench(about, place, Path(inputs) if inputs else None)
+    return {
+        "txt": bench.text([found]) + "\n",
+        "csv": table.comma_separated(bench.tabled([found])),
+        "md": table.markdown(bench.tabled([found])) + "\n",
+        "json": _json(benches=[bench.to_json(found)]),
+    }
+
+
+def _check(request: Mapping[str, Any]) -> Forms:
+    """A model with problems has no archive, so there are only warnings."""
+    spec = module_spec(request["spec"])
+    warnings = advice(compile_module(spec), str(spec.model))
+    told = [*map(str, warnings), f"{spec.model}: {counted(warnings)}"]
+    return {
+        "txt": "\n".join(told) + "\n",
+        "json": _json(**checked(str(spec.model), (), warnings)),
+        "sarif": sarif(warnings) + "\n",
+    }
+
+
+def _diff(request: Mapping[str, Any]) -> Forms:
+    older = Path(request["against"])
+    old = read_facts(older) if older.suffix == ".json" else [facts(of_archive(older))]
+    found, alone = diff.paired(old, [facts(subject(request))])
+    data = {"differences": [diff.to_json(d) for d in found], "unpaired": list(alone)}
+    return {
+        "txt": "\n\n".join([*map(diff.text, found), *alone]) + "\n",
+        "md": diff.markdown(found, alone) + "\n",
+        "json": _json(**data),
+    }
 
 
 def _profile(request: Mapping[str, Any]) -> Forms:
@@ -78,7 +118,14 @@ def _memmap(request: Mapping[str, Any]) -> Forms:
 
 
 def _graph(request: Mapping[str, Any]) -> Forms:
-    found = graph.after(subject(request))
+    return _drawn(graph.after(subject(request)))
+
+
+def _graph_before(request: Mapping[str, Any]) -> Forms:
+    return _drawn(graph.before(subject(request)))
+
+
+def _drawn(found: graph.Drawing) -> Forms:
     return {"svg": graph.drawing(found), "json": _json(**graph.to_json(found))}
 
 
@@ -146,37 +193,40 @@ def _finished(request: Mapping[str, Any]) -> Finished:
     return Finished(about.bundle, about.interface)
 
 
-def _said(*words: str) -> str:
-    """What a command prints. Raises MlfError if it fails, which has said why."""
+def _said(request: Mapping[str, Any], command: str, *words: str) -> str:
+    """What a command prints of the archive, by the module's name instead of a path of Bazel's own.
+    Raises MlfError if it fails, which has said why."""
     with contextlib.redirect_stdout(io.StringIO()) as talk:
-        code = mlftool(words)
+        code = mlftool((command, request["archive"], *words))
     if code:
         raise MlfError([], code)
-    return talk.getvalue()
+    return talk.getvalue().replace(request["archive"], request["name"])
 
 
 def _inspect(request: Mapping[str, Any]) -> Forms:
-    words = ("inspect", request["archive"])
-    return {"txt": _said(*words), "json": _said(*words, "--json")}
+    return {"txt": _said(request, "inspect"), "json": _said(request, "inspect", "--json")}
 
 
 def _verify(request: Mapping[str, Any]) -> Forms:
-    words = ("verify", request["archive"])
-    return {"txt": _said(*words), "json": _said(*words, "--json")}
+    return {"txt": _said(request, "verify"), "json": _said(request, "verify", "--json")}
 
 
 def _sbom(request: Mapping[str, Any]) -> Forms:
-    return {"json": _said("sbom", request["archive"])}
+    return {"json": _said(request, "sbom")}
 
 
 def _provenance(request: Mapping[str, Any]) -> Forms:
-    return {"json": _said("sbom", request["archive"], "--format", "provenance")}
+    return {"json": _said(request, "sbom", "--format", "provenance")}
 
 
 KINDS: Mapping[str, Callable[[Mapping[str, Any]], Forms]] = {
+    "bench": _bench,
+    "check": _check,
     "compare": _compare,
+    "diff": _diff,
     "facts": _facts,
     "graph": _graph,
+    "graph_before": _graph_before,
     "inspect": _inspect,
     "memmap": _memmap,
     "ops": _ops,
