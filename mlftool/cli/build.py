@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     manifest = load(args.manifest)
     wanted = _only(entries(manifest), args.only)
-    progress = Progress(len(wanted))
+    progress = nothing if args.quiet else Progress(len(wanted))
     if args.json:
         printed()  # before the work: what is built stays built
     results = build(manifest, wanted, args.output, args.jobs, progress)
@@ -67,6 +67,10 @@ def _only(all_entries: Sequence[Entry], names: Sequence[str]) -> tuple[Entry, ..
     if problems:
         raise MlfError(problems)
     return tuple(entry for entry in all_entries if not names or entry.name in names)
+
+
+def nothing(result: Result) -> None:
+    """What -q says of an entry that is done."""
 
 
 class Progress:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlftool.cli.terminal import put, said
-from mlftool.errors import MlfError, Problem, one_line
+from mlftool.errors import one_line
 
 if TYPE_CHECKING:
     from mlftool.mlf.records import Archive, ModuleRecord
@@ -64,17 +64,13 @@ def describe(archive: LoadedArchive) -> dict[str, Any]:
 
 def _interface(m: ModuleRecord, file: str) -> dict[str, Any]:
     """Our description, checked to be complete enough for the report: the file is untrusted."""
-    from mlftool.mlf.interface import decode
+    from mlftool.insight.description import described
+    from mlftool.mlf.interface import decode, member_of
     from mlftool.mlf.strict import parse_json
 
-    member = f"executor-config/{m.executor}/{m.name}.json"
-    decode(m.name, m.interface or b"", file, member)
+    decode(m.name, m.interface or b"", file, member_of(m))
+    described(m, file)
     data: dict[str, Any] = parse_json(m.interface or b"")
-    try:
-        list(_described(data))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        text = f"not a description of a module: {type(error).__name__}: {error}"
-        raise MlfError(Problem("MLF0607", text, file, path=member)) from None
     return data
 
 
@@ -203,8 +199,9 @@ def _plan(interface: Mapping[str, Any]) -> Iterator[str]:
         f"{pool['size_bytes']:,} bytes, {_proof(pool)}; peak at '{pool['peak_node']}'"
         for pool in interface["memory"]["pools"]
     ]
-    pools[-1] += f"; constants {interface['constants_bytes']:,} bytes; {interface['macs']:,} MACs"
-    yield from (f"  {line}" for line in pools)
+    rest = f"constants {interface['constants_bytes']:,} bytes; {interface['macs']:,} MACs"
+    lines = [*pools[:-1], "; ".join([*pools[-1:], rest])]
+    yield from (f"  {line}" for line in lines)
 
 
 def _proof(pool: Mapping[str, Any]) -> str:

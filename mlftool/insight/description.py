@@ -5,13 +5,11 @@ It is `executor-config/<executor>/<module>.json`, which archives that TVM made d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from mlftool.errors import MlfError, Problem
+from mlftool.mlf.interface import member_of, read_description
 from mlftool.mlf.records import ModuleRecord
-from mlftool.mlf.strict import parse_json
+from mlftool.mlf.strict import MAX_SIZE, Checked
 
 
 @dataclass(frozen=True)
@@ -69,56 +67,55 @@ def described(record: ModuleRecord, file: str) -> Description | None:
     """None for an archive without one. Raises MlfError if it is not what we write."""
     if record.interface is None:
         return None
-    try:
-        return _read(parse_json(record.interface))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        text = f"not a description of a module: {type(error).__name__}: {error}"
-        member = f"executor-config/{record.executor}/{record.name}.json"
-        raise MlfError(Problem("MLF0607", text, file, path=member)) from None
+    return read_description(record.interface, _read, file, member_of(record))[0]
 
 
-def _read(data: Mapping[str, Any]) -> Description:
-    memory = data["memory"]
+def _read(top: Checked) -> Description:
+    memory = top.at("memory")
+    workspace, constants, macs = (
+        _size(top.at(key)) for key in ("workspace_bytes", "constants_bytes", "macs")
+    )
     made = Description(
-        str(data["target"]),
-        str(data["executor"]),
-        _size(data["workspace_bytes"]),
-        _size(data["constants_bytes"]),
-        _size(data["macs"]),
-        tuple(
-            Node(
-                *(str(n["name"]), str(n["op"]), str(n["kernel"]), str(n["function"])),
-                _size(n["macs"]),
-            )
-            for n in data["nodes"]
-        ),
-        tuple(map(_pool, memory["pools"])),
-        tuple(map(_buffer, memory["buffers"])),
+        top.at("target").text(),
+        top.at("executor").text(),
+        workspace,
+        constants,
+        macs,
+        top.at("nodes").list(_node),
+        memory.at("pools").list(_pool),
+        memory.at("buffers").list(_buffer),
     )
     pools = {pool.name: pool.size for pool in made.pools}
-    for b in made.buffers:
+    for b, entry in zip(made.buffers, memory.at("buffers").each(), strict=True):
         if not b.offset + b.size <= pools.get(b.pool, -1):
-            raise ValueError(f"buffer '{b.name}' is not inside a pool; got '{b.pool}'")
+            entry.note(f"buffer '{b.name}' is not inside a pool; got '{b.pool}'")
         if not b.first <= b.last < max(1, len(made.nodes)):
-            raise ValueError(f"buffer '{b.name}' is there from step {b.first} to {b.last}")
+            entry.note(f"buffer '{b.name}' is there from step {b.first} to {b.last}")
     return made
 
 
-def _pool(data: Mapping[str, Any]) -> Pool:
-    sizes = _size(data["size_bytes"]), _size(data["lower_bound_bytes"])
+def _node(entry: Checked) -> Node:
+    name, op, kernel, function = (
+        entry.at(key).text(MAX_SIZE) for key in ("name", "op", "kernel", "function")
+    )
+    return Node(name, op, kernel, function, _size(entry.at("macs")))
+
+
+def _pool(entry: Checked) -> Pool:
+    size, bound = _size(entry.at("size_bytes")), _size(entry.at("lower_bound_bytes"))
     # Before there was a search, archives said no more than whether there was a proof.
-    proof = str(data.get("proof", "liveness" if data["proven_optimal"] is True else ""))
-    return Pool(str(data["name"]), *sizes, proof, str(data["peak_node"]))
+    proof, proven = entry.maybe("proof"), entry.at("proven_optimal").flag()
+    said = proof.text() if proof else "liveness" * proven
+    return Pool(entry.at("name").text(), size, bound, said, entry.at("peak_node").text(MAX_SIZE))
 
 
-def _buffer(data: Mapping[str, Any]) -> Buffer:
+def _buffer(entry: Checked) -> Buffer:
     numbers = ("offset_bytes", "size_bytes", "first_step", "last_step")
-    offset, size, first, last = (_size(data[k]) for k in numbers)
-    return Buffer(str(data["name"]), str(data["pool"]), offset, size, first, last)
+    offset, size, first, last = (_size(entry.at(k)) for k in numbers)
+    name, pool = entry.at("name").text(MAX_SIZE), entry.at("pool").text()
+    return Buffer(name, pool, offset, size, first, last)
 
 
-def _size(value: Any) -> int:
-    """A count or a size: whole and not negative."""
-    if type(value) is not int or not 0 <= value < 1 << 53:
-        raise ValueError(f"got {str(value)[:40]}, expected a size")
-    return value
+def _size(entry: Checked) -> int:
+    """A count or a size."""
+    return entry.number(0, (1 << 53) - 1)

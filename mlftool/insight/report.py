@@ -248,6 +248,7 @@ def _plans(found: curve.Curve) -> list[dict[str, Any]]:
             "cost": Growth(found.cost(p) / found.cost(own) - 1) if found.cost(own) else None,
             "bands": curve.bands(p),
             "ends": curve.ends(p),
+            "options": [f"--{option.strip()}" for option in p.options.split("--")[1:]],
         }
         for p in found.all
     ]

@@ -7,7 +7,6 @@ leaf of its own, so that the sums are what `mlftool run` and budgets call flash 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from mlftool.files import read_plain
 from mlftool.insight.description import Description, described
 from mlftool.insight.subject import Subject, board_for
 from mlftool.insight.symbols import Symbol, symbols
+from mlftool.mlf.strict import MAX_SIZE, Checked, given
 from mlftool.runtime.link import footprint, link_firmware
 
 USUAL_DEPTH = 3
@@ -239,23 +239,30 @@ def _nameless(tree: Tree) -> Tree:
 def read_sizes(path: Path) -> tuple[Size, ...]:
     """What `mlftool size --json` printed. Raises MlfError for anything else."""
     try:
-        data = json.loads(read_plain(path).decode("utf-8"))
-        if data["schema_version"] != 1:
-            raise ValueError(f"schema_version is {data['schema_version']}, expected 1")
-        return tuple(
-            Size(
-                *(str(s["name"]), _read(s["flash"]), _read(s["ram"]), int(s["reserved_bytes"])),
-                s.get("module_ram_bytes"),  # older versions print none
-            )
-            for s in data["sizes"]
-        )
+        data = read_plain(path)
     except OSError as error:
         raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        text = f"is not what mlftool size --json prints: {type(error).__name__}: {error}"
-        help = "mlftool size --json prints one; a model, an archive or a manifest is taken, too"
-        raise MlfError(Problem("MLF0502", text, str(path), help=help)) from None
+    help = "mlftool size --json prints one; a model, an archive or a manifest is taken, too"
+    return given(data, _all_read, "MLF0502", str(path), "what mlftool size --json prints", help)
 
 
-def _read(data: Mapping[str, Any]) -> Tree:
-    return Tree(str(data["name"]), int(data["bytes"]), tuple(map(_read, data.get("parts", ()))))
+def _all_read(top: Checked) -> tuple[Size, ...]:
+    top.at("schema_version").number(1, 1)
+    return () if top.notes else top.at("sizes").list(_read_size)
+
+
+def _read_size(entry: Checked) -> Size:
+    module_ram = entry.maybe("module_ram_bytes")  # older versions print none
+    return Size(
+        entry.at("name").text(),
+        _read(entry.at("flash")),
+        _read(entry.at("ram")),
+        entry.at("reserved_bytes").number(),
+        module_ram.number() if module_ram and module_ram.value is not None else None,
+    )
+
+
+def _read(entry: Checked) -> Tree:
+    parts = entry.maybe("parts")
+    name = entry.at("name").text(MAX_SIZE)
+    return Tree(name, entry.at("bytes").number(), parts.list(_read) if parts else ())

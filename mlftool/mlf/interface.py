@@ -6,15 +6,16 @@ TVM's archives have none, and old readers ignore it. `schema_version` is 1; keys
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from mlftool.errors import MlfError, Problem
-from mlftool.mlf.strict import parse_json
+from mlftool.mlf.records import ModuleRecord
+from mlftool.mlf.strict import MAX_SIZE, Checked, decoded
 
+T = TypeVar("T")
 SCHEMA_VERSION = 1
 _PLAIN_TYPE = re.compile("bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
 _SMALL_TYPE = re.compile(
@@ -112,58 +113,84 @@ class Interface:
 
 def decode(module: str, data: bytes, file: str = "", member: str = "") -> Interface:
     """The interface of `module`. Raises MlfError if the file contradicts itself."""
-    try:
-        return _interface(module, parse_json(data))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        text = f"not a description of a module: {type(error).__name__}: {error}"
-        raise MlfError(Problem("MLF0607", text, file, path=member)) from None
+    return read_description(data, lambda top: _interface(module, top), file, member)[0]
 
 
-def _interface(module: str, data: Mapping[str, Any]) -> Interface:
-    if data["schema_version"] != SCHEMA_VERSION:
-        raise ValueError(f"schema_version is {data['schema_version']}, expected {SCHEMA_VERSION}")
-    if data["module"] != module:
-        raise ValueError(f"it describes module '{data['module']}'")
+def read_description(
+    data: bytes, read: Callable[[Checked], T], file: str, member: str
+) -> tuple[T, Any]:
+    """What `read` makes of a module's description, and its JSON. Raises MlfError."""
+    help = "compile the model again: mlftool wrote this file, and something changed it"
+    return decoded(data, read, "MLF0607", file, member, help)
+
+
+def member_of(record: ModuleRecord) -> str:
+    """Where an archive of the newest version has a module's description."""
+    return f"executor-config/{record.executor}/{record.name}.json"
+
+
+def _interface(module: str, top: Checked) -> Interface:
+    top.at("schema_version").number(SCHEMA_VERSION, SCHEMA_VERSION)
+    described = top.at("module")
+    if described.text(MAX_SIZE) != module:
+        described.note(f"got '{described.text(MAX_SIZE)}', expected '{module}'")
+
+    def text(key: str, usual: str) -> str:
+        found = top.maybe(key)
+        return found.text() if found else usual
+
+    def flag(key: str) -> bool:
+        found = top.maybe(key)
+        return found.flag() if found else False
+
+    def texts(key: str) -> tuple[str, ...]:
+        found = top.maybe(key)
+        return found.list(Checked.text) if found else ()
+
+    state = top.maybe("state_bytes")
     return Interface(
         module=module,
-        target=str(data["target"]),
-        inputs=tuple(_tensor(t) for t in data["inputs"]),
-        outputs=tuple(_tensor(t) for t in data["outputs"]),
-        workspace_bytes=int(data["workspace_bytes"]),
-        constants_bytes=int(data["constants_bytes"]),
-        workspace_io=data.get("workspace_io", False) is True,
-        executor=str(data.get("executor", "aot")),
-        interface_api=str(data.get("interface_api", "c")),
-        system_lib=data.get("system_lib", False) is True,
-        pools=tuple(map(str, data.get("pools", ()))),
-        devices=tuple(map(str, data.get("devices", ()))),
-        optimize=str(data.get("optimize", "speed")),
-        state_bytes=int(data.get("state_bytes", 0)),
+        target=top.at("target").text(),
+        inputs=top.at("inputs").list(_tensor),
+        outputs=top.at("outputs").list(_tensor),
+        workspace_bytes=top.at("workspace_bytes").number(),
+        constants_bytes=top.at("constants_bytes").number(),
+        workspace_io=flag("workspace_io"),
+        executor=text("executor", "aot"),
+        interface_api=text("interface_api", "c"),
+        system_lib=flag("system_lib"),
+        pools=texts("pools"),
+        devices=texts("devices"),
+        optimize=text("optimize", "speed"),
+        state_bytes=state.number() if state else 0,
     )
 
 
-def _tensor(data: Mapping[str, Any]) -> Tensor:
-    shape = tuple(int(extent) for extent in data["shape"])
-    dtype = numpy_dtype(str(data["dtype"]))
-    size = int(data["size_bytes"])
-    # The sizes become C arrays and ctypes buffers: a wrong one would be a wrong memory access.
-    if min(shape, default=0) < 0:
-        raise ValueError(f"tensor '{data['name']}' is {dtype} {list(shape)}")
-    if size != checked_size(dtype, shape):
-        raise ValueError(f"tensor '{data['name']}' says {size} bytes for {dtype} {list(shape)}")
-    c_name = str(data["c_name"])
-    if not (c_name.isascii() and c_name.isidentifier()):
-        raise ValueError(f"'{c_name}' is not a C identifier")
-    scale = data.get("scale")
+def _tensor(entry: Checked) -> Tensor:
+    known = len(entry.notes)
+    shape = entry.at("shape").list(Checked.number)
+    size, c_name = entry.at("size_bytes").number(), entry.at("c_name").text()
+    dtype, name = np.dtype(np.int8), entry.at("dtype").text()
+    if len(entry.notes) == known:  # else what follows from them is no news
+        if not (c_name.isascii() and c_name.isidentifier()):
+            entry.at("c_name").note(f"got '{c_name}', expected a C identifier")
+        # The sizes become C arrays and ctypes buffers: a wrong one would be a wrong memory access.
+        try:
+            dtype = numpy_dtype(name)
+            if size != checked_size(dtype, shape):
+                entry.at("size_bytes").note(f"got {size} bytes for {dtype} {list(shape)}")
+        except ValueError as error:
+            entry.note(str(error))
+    scale, extents = entry.maybe("scale"), entry.maybe("extents")
     return Tensor(
-        str(data["name"]),
+        entry.at("name").text(MAX_SIZE),
         c_name,
         dtype,
         shape,
         size,
-        None if scale is None else float(scale),
-        None if scale is None else int(data["zero_point"]),
-        str(data.get("extents", "")),
+        scale.real() if scale else None,
+        entry.at("zero_point").number(-(2**31), 2**32) if scale else None,
+        extents.text(MAX_SIZE) if extents else "",
     )
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -34,23 +35,28 @@ def parse_json(data: bytes) -> Any:
 
 
 def decoded(
-    data: bytes, read: Callable[[Checked], T], code: str, file: str, member: str
+    data: bytes, read: Callable[[Checked], T], code: str, file: str, member: str, help: str = ""
 ) -> tuple[T, Any]:
     """What `read` makes of an archive's member in JSON, and the JSON. Raises MlfError with every
-    problem, under `code`."""
+    problem, under `code`, the last with the `help`."""
     try:
         top = Checked(parse_json(data))
     except ValueError as error:
-        raise MlfError(Problem(code, str(error), file, path=member)) from None
+        raise MlfError(Problem(code, str(error), file, path=member, help=help)) from None
     found = None
     with suppress(_EnoughError):
         found = read(top)
     if found is None or top.notes:
         raise MlfError(
-            Problem(code, text, file, path=f"{member}: {place}" if place else member)
-            for place, text in top.notes
+            Problem(code, text, file, path=f"{member}: {place}" if place else member, help=help)
+            for (place, text), help in zip(top.notes, _once(help, len(top.notes)), strict=True)
         )
     return found, top.value
+
+
+def _once(help: str, count: int) -> list[str]:
+    """The help of the last of `count` problems, and none for the others."""
+    return [""] * (count - 1) + [help] * (count > 0)
 
 
 def given(
@@ -67,8 +73,9 @@ def given(
         notes = [f"{place}: {text}" if place else text for place, text in top.notes]
     except ValueError as error:
         notes = [str(error)]
-    helps = ["" for _ in notes[1:]] + [help]  # once
-    said = zip(notes, helps, strict=True)
+    except RecursionError:  # of `read`, which takes more of the stack than the JSON's parser
+        notes = ["is nested too deeply"]
+    said = zip(notes, _once(help, len(notes)), strict=True)
     raise MlfError(Problem(code, f"is not {what}: {note}", file, help=help) for note, help in said)
 
 
@@ -162,6 +169,13 @@ class Checked:
         ok = type(self.value) is int and least <= self.value <= most
         wanted = f"an integer from {least} to {most}" if least < most else str(least)
         return int(self.value) if self._want(ok, wanted) else least
+
+    def real(self) -> float:
+        ok = type(self.value) in (int, float) and math.isfinite(self.value)
+        return float(self.value) if self._want(ok, "a finite number") else 0.0
+
+    def flag(self) -> bool:
+        return self._want(type(self.value) is bool, "true or false") and bool(self.value)
 
 
 class _Missing:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read
-from mlftool.mlf.interface import Interface, decode
+from mlftool.mlf.interface import Interface, decode, member_of
 from mlftool.mlf.records import OPERATOR, Archive
 from mlftool.runtime import probe
 from mlftool.runtime.derive import check_parameters, derive, header_name, operator_interface
@@ -39,8 +39,7 @@ def interface_of(
         return operator_interface(first, name, outputs, file)
     record = archive.module(name)
     if record.interface is not None:
-        member = f"executor-config/{record.executor}/{name}.json"
-        interface = decode(name, record.interface, file, member)
+        interface = decode(name, record.interface, file, member_of(record))
         check_parameters(record, interface, file)
         return interface
     if record.executor == "aot" and header_name(record) is None and probe.has_metadata(record):

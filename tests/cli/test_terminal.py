@@ -7,6 +7,7 @@ import io
 import os
 import pty
 import re
+import shutil
 import signal
 import sys
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
-from shared import OWN
+from shared import OWN, REPO
 
 from mlftool.cli import COMMANDS, main, parser_of, terminal
 from mlftool.cli.terminal import Terminal, source_lines
@@ -258,3 +259,24 @@ def test_an_ended_command_says_so(
     monkeypatch.setattr(schema, "run", lambda args: os.kill(os.getpid(), number))
     assert main(["schema"]) == 128 + number
     assert capsys.readouterr().err == f"mlftool: ended by {number.name}\n"
+
+
+def test_quiet_commands_print_only_what_they_were_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`build -q` named each entry on stderr."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(REPO / "examples" / "models" / "gesture_int8.onnx", "g.onnx")
+    Path("m.yaml").write_text("version: 1\nmodels:\n  g:\n    model: g.onnx\n")
+    for words in (
+        *(["check", "g.onnx"], ["check", "m.yaml"], ["build", "m.yaml", "-o", "out"]),
+        *(["compile", "g.onnx", "-o", "g.tar"], ["extract", "g.tar", "--all", "x"]),
+        *(
+            ["graph", "g.onnx", "-o", "g.svg"],
+            ["inspect", "g.tar"],
+            ["runner", "g.tar", "-o", "r.c"],
+        ),
+        *(["ops", "g.onnx"], ["trace", "g.tar"]),
+    ):
+        assert main([*words, "-q"]) == 0
+        assert capsys.readouterr().err == "", words

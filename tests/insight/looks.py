@@ -42,6 +42,15 @@ def printed(page: Path, folder: Path) -> bytes:
     return pdf.read_bytes()
 
 
+def dom(page: Path, folder: Path, width: int) -> str:
+    """The page after its scripts, in a window of this width."""
+    assert CHROMIUM
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    command += [f"--user-data-dir={folder / 'browser'}", "--proxy-server=127.0.0.1:1"]
+    command += [f"--window-size={width},2000", page.as_uri()]
+    return subprocess.run(command, check=True, timeout=300, capture_output=True).stdout.decode()
+
+
 def photographed(
     page: Path, folder: Path, *flags: str, size: str = "500,300"
 ) -> np.ndarray[Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from looks import (
     GESTURE,
     MANIFEST,
     data_of,
+    dom,
     needs_board,
     needs_chromium,
     photographed,
@@ -26,7 +28,7 @@ from looks import (
 )
 
 from mlftool.cli import main
-from mlftool.insight import report
+from mlftool.insight import curve, report
 from mlftool.insight.subject import of_spec
 from mlftool.module import ModuleSpec
 
@@ -180,6 +182,31 @@ def test_pictures_stay_readable_on_a_telephone(
     blue = shown[:, :, 2] - shown[:, :, 0] > 80
     longest = max(len(run) for x in (320, 360) for run in _runs(blue[:, x]))
     assert longest >= 16  # a bar of 18, whose edges are smoothed
+
+
+@needs_board
+@needs_chromium
+def test_no_table_is_cut_on_a_small_window(tmp_path: Path) -> None:
+    """Of 900 pixels. The last column of options was outside, as were the operators of layers."""
+    found = report.report(of_spec(ModuleSpec(GESTURE, "g", "cortex-m4"), "", "g"), None, None, [])
+    assert found.plans
+    figures = dict.fromkeys(curve.COUNTED, 11_170_400)
+    points = tuple(
+        curve.Point(options, 36_464, True, ("conv_22 to conv_44",), 11_170_400, figures)
+        for options in ("", "--ram-budget 16896", "--ram-budget 16896 --workspace-io")
+    )
+    plans = curve.Curve(points[0], points[1:], "cycles")
+    page = report.page(replace(found, plans=plans))
+    page = re.sub(r"<td>\d+,\d+</td>", "<td>9,999,999</td>", page)
+    page = page.replace("dsp.triples", "portable.average_pool_s8")
+    script = """<script>document.title = [...document.querySelectorAll(".wide:has(table)")]
+        .filter(e => e.scrollWidth > e.clientWidth).map(e => e.innerText.slice(0, 60))
+        .join() + " at " + innerWidth</script></body>"""
+    page = re.sub("<meta http-equiv.*?>", "", page).replace("</body>", script)
+    (tmp_path / "r.html").write_text(page)
+    title = re.search("<title>(.*?)</title>", dom(tmp_path / "r.html", tmp_path, 900), re.DOTALL)
+    assert title
+    assert title[1] == " at 900"
 
 
 def _runs(column: Any) -> list[str]:

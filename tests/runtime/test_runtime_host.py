@@ -84,10 +84,10 @@ def test_sources_that_do_not_compile_are_one_line() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema_version": 2}, "schema_version is 2"),
-        ({"module": "other"}, "describes module 'other'"),
-        ({"inputs": [{"name": "a"}]}, "KeyError"),
-        ({"workspace_bytes": "many"}, "ValueError"),
+        ({"schema_version": 2}, "schema_version: got 2, expected 1"),
+        ({"module": "other"}, "module: got 'other', expected 'toy'"),
+        ({"inputs": [{"name": "a"}]}, r"inputs\[0\].shape: is missing"),
+        ({"workspace_bytes": "many"}, 'workspace_bytes: got "many", expected an integer'),
         (
             {"inputs": [dict(name="a", c_name="a", dtype="int8", shape=[4], size_bytes=3)]},
             "3 bytes",
