@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mlftool.micro.executors import LayerTime
     from mlftool.mlf import Bundle
     from mlftool.mlf.interface import Interface
+    from mlftool.runtime.compare import Comparison
     from mlftool.runtime.execute import Place
     from mlftool.runtime.link import Footprint
     from mlftool.runtime.runner import RunResult
@@ -171,9 +172,21 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     text = f"{comparison.mismatches} of {comparison.elements} elements differ from the reference"
     text += f" by more than {comparison.allowed}; largest: {comparison.worst}"
-    hint = "if the model may differ that much, allow it with --absolute and --relative (in a "
-    hint += "manifest or rule: absolute, relative)"
+    hint = _remedy(comparison, interface)
     raise MlfError(Problem("MLF0604", text, str(args.expect), help=hint), CHECK_FAILED)
+
+
+def _remedy(found: Comparison, interface: Interface) -> str:
+    """What to do about a difference: integers that are one apart have a usual cause."""
+    allow = "allow it with --absolute and --relative (in a manifest or rule: absolute, relative)"
+    integers = all(t.dtype.kind in "iu" for t in interface.results)
+    if not integers or found.max_abs_error != 1:
+        return f"if the model may differ that much, {allow}"
+    return (
+        "integers one apart: onnxruntime's optimised QLinearSoftmax and LiteRT's kernels round "
+        "otherwise; take onnxruntime's outputs at ORT_ENABLE_BASIC (COMPATIBILITY.md), or allow "
+        "it with --absolute 1 (in a manifest or rule: absolute)"
+    )
 
 
 def _arrays(args: argparse.Namespace, interface: Interface) -> dict[str, Array]:
