@@ -45,6 +45,7 @@ FOLLOWED = {
     "docs/first_hour.md": [("packaging/test_first_hour.py", "console")],
     "docs/fuzzing.md": [("crt/test_fuzz.py", "indented")],
     "docs/hermetic.md": [("bazel/test_offline.py", "sh starlark")],
+    "docs/json.md": [("insight/test_json_page.py", "plain")],
     "docs/library.md": [("runtime/test_shared_library.py", "sh python c")],
     "docs/manifest.md": [
         ("manifest/test_manifest_docs.py", "yaml"),
