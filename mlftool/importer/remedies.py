@@ -25,6 +25,12 @@ def constants(scope: Scope, names: Iterable[str]) -> str:
     return f"if it never changes, make what decides it a constant: {options}"
 
 
+def integers(scope: Scope, node: NodeProto) -> list[str]:
+    """The inputs of a node that are integers."""
+    known = [n for n in node.input if n in scope.types]
+    return [n for n in known if scope.types[n].dtype.numpy.kind in "iu"]
+
+
 def for_extents(scope: Scope, node: NodeProto, refused: Refuse) -> str:
     """The help for a refusal that gives none, where the node reads a tensor whose extents are
     known at run time only: they count as large as they may get, so they need not fit."""

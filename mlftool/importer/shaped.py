@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
-from mlftool.importer.remedies import constants
+from mlftool.importer.remedies import constants, integers
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.protos import attributes, op_name
@@ -61,11 +61,7 @@ def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
         text = f"shape of output '{out}' is not known before run time"
         given = f"--input-shape {out}:{_example(scope.inferred.get(out))} (input_shapes)"
         help = f"say how large it gets at most: {given}"
-        whole = [
-            n for n in node.input if n in scope.types and scope.types[n].dtype.numpy.kind in "iu"
-        ]
-        if value := constants(scope, whole):
-            help = f"{help}; or, {value}"
+        help = "; or, ".join(filter(None, (help, constants(scope, integers(scope, node)))))
         return Refuse("MLF0206", text, help)
     kept = _known(scope, box)
     extents = [

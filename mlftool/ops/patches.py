@@ -55,8 +55,7 @@ def patches(v: View) -> Kernel:
     runs: Sequence[Run] = v.attr("runs")
     turns: dict[str, int] = {}
     for n, layer in ((n, s) for n, first, _ in runs for s in first if isinstance(s, Layer)):
-        graph = v.node.graphs[layer.key]
-        assert len(layer.arguments) == len(graph.inputs) + len(graph.outputs), layer.key
+        assert len(layer.arguments) == len(v.node.graphs[layer.key].inputs) + 1, layer.key
         turns[layer.key] = turns.get(layer.key, 0) + n
     moved = sum(n * s.size for n, first, _ in runs for s in first if isinstance(s, Move))
     return Kernel(

@@ -34,10 +34,14 @@ def cancel_transposes(graph: Graph) -> Graph:
     """As few transposes as these rules find."""
     e = Editor(graph)
     sinks = (_sink_through_elementwise, _sink_through_axes)
-    _to_fixpoint(e, (_compose, *sinks, _into_gemm_weights))
+    _to_fixpoint(e, (_compose, _merge, *sinks, _into_gemm_weights))
     _to_fixpoint(e, (_renaming, _compose_reshapes, _sink_reshape))
     _to_fixpoint(e, (_move_quantised,))
     return e.finish()
+
+
+_Made = tuple[str, list[Node]]  # a tensor, and the nodes that make it and have no place yet
+_EACH = (Trait.ELEMENTWISE, Trait.TABLE, Trait.TOP_BIT)  # of each element alone
 
 
 def _to_fixpoint(e: Editor, rules: tuple[Callable[[Editor, Node], bool], ...]) -> None:
@@ -92,9 +96,74 @@ def _compose(e: Editor, node: Node) -> bool:
     return True
 
 
+def _merge(e: Editor, node: Node) -> bool:
+    """Of two equal transposes of a tensor the later one is the earlier one."""
+    if not is_a(node, Trait.TRANSPOSITION) or node.outputs[0] in e.outputs:
+        return False
+    twins = _turns(e, node.inputs[0], list(node.attrs["perm"]))
+    first = min(twins, key=e.position, default=node)
+    if first is node or node not in twins:
+        return False
+    e.remove(node)
+    e.rename(node.outputs[0], first.outputs[0])
+    return True
+
+
+def _turns(e: Editor, name: str, perm: list[int]) -> list[Node]:
+    """The transposes of a tensor by this permutation that anything reads."""
+    turns = (user for user in e.users(name) if is_a(user, Trait.TRANSPOSITION))
+    read = (t for t in turns if e.users(t.outputs[0]) or t.outputs[0] in e.outputs)
+    return [turn for turn in read if list(turn.attrs["perm"]) == perm]
+
+
+def _unturned(e: Editor, name: str, perm: list[int]) -> str | None:
+    """The tensor of which `name` is the transpose by `perm`, if a node makes it so."""
+    producer = e.producer(name)
+    if is_a(producer, Trait.TRANSPOSITION) and list(producer.attrs["perm"]) == perm:
+        return producer.inputs[0]
+    return None
+
+
+def _turned_by_others(e: Editor, node: Node, name: str, perm: list[int]) -> _Made | None:
+    """A tensor of which `name` is the transpose by `perm`, which others than `node` read already;
+    where they read its integers, with the node that dequantises those."""
+    back = [perm.index(k) for k in range(len(perm))]
+    if made := _for_others(e, node, name, back):
+        return made, []
+    source = e.producer(name)
+    if not is_a(source, Trait.DEQUANTISER) or any(
+        e.types[i].elements != 1 for i in source.inputs[1:]
+    ):
+        return None
+    if not (made := _for_others(e, node, source.inputs[0], back)):
+        return None
+    out = e.fresh(name + ".t", _permuted(e.types[name], back))
+    return out, [replace(source, inputs=(made, *source.inputs[1:]), outputs=(out,))]
+
+
+def _for_others(e: Editor, node: Node, name: str, perm: list[int]) -> str | None:
+    """A transpose of the tensor by `perm` that not only `node` reads."""
+    made = (turn.outputs[0] for turn in _turns(e, name, perm))
+    return next((out for out in made if any(u is not node for u in e.users(out))), None)
+
+
+def _is_for_windows(e: Editor, turn: Node) -> bool:
+    """Whether a spatial operator reads the transpose, which then stays where it is."""
+    return any(is_a(user, Trait.SPATIAL) for user in e.users(turn.outputs[0]))
+
+
+def _meets_inverse(e: Editor, name: str, perm: list[int], steps: int = 4) -> bool:
+    """Whether a transpose of the tensor by `perm` cancels behind some elementwise operators."""
+    back = [perm.index(k) for k in range(len(perm))]
+    if _turns(e, name, back):
+        return True
+    users = (u for u in e.users(name) if any(is_a(u, t) for t in _EACH) and steps)
+    return any(_meets_inverse(e, user.outputs[0], perm, steps - 1) for user in users)
+
+
 def _sink_through_elementwise(e: Editor, node: Node) -> bool:
     """f(T(a), T(b), const) -> T(f(a, b, const')), when every full-rank operand can follow."""
-    if not any(is_a(node, t) for t in (Trait.ELEMENTWISE, Trait.TABLE, Trait.TOP_BIT)):
+    if not any(is_a(node, t) for t in _EACH):
         return False
     out = e.types[node.outputs[0]]
     rank = len(out.shape)
@@ -102,25 +171,35 @@ def _sink_through_elementwise(e: Editor, node: Node) -> bool:
     first = next((p for p in made if is_a(p, Trait.TRANSPOSITION)), None)
     if first is None or len(e.types[first.outputs[0]].shape) != rank:
         return False
+    if is_a(node, Trait.DEQUANTISER) and _is_for_windows(e, first):
+        return False
     perm = list(first.attrs["perm"])
     back = [perm.index(k) for k in range(rank)]
-    inputs = []
+    # What others made is no reason to go the same way back: the transposes before it must leave.
+    leaves = all(
+        e.only_user(i) is node for i in node.inputs if is_a(e.producer(i), Trait.TRANSPOSITION)
+    )
+    meets = leaves and _meets_inverse(e, node.outputs[0], perm)
+    inputs, more = [], []
     for name in node.inputs:
-        producer = e.producer(name)
         if not name or (e.types[name].elements == 1 and name in e.consts):
             inputs.append(name)
-        elif is_a(producer, Trait.TRANSPOSITION) and producer.attrs["perm"] == perm:
-            inputs.append(producer.inputs[0])
+        elif source := _unturned(e, name, perm):
+            inputs.append(source)
         elif name in e.consts:
             value = e.consts[name]
             value = value.reshape((1,) * (rank - value.ndim) + value.shape).transpose(back)
             inputs.append(e.const(name + ".t", np.ascontiguousarray(value)))
+        elif meets and (found := _turned_by_others(e, node, name, perm)):
+            inputs.append(found[0])
+            more += found[1]
         else:
             return False
     inner = e.fresh(node.outputs[0] + ".t", _permuted(out, back))
     e.substitute(
         [node],
         [
+            *more,
             replace(node, inputs=tuple(inputs), outputs=(inner,)),
             e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm}),
         ],
