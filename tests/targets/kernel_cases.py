@@ -243,6 +243,39 @@ def products(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
+def integer_products(seed: int) -> onnx.ModelProto:
+    """Computed bytes whose zero points are computed, times constant matrices of bytes: one product
+    and many, columns that fill no tile, zero points of the matrix, of its columns, at the ends."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    shapes = [(1, 1, 1), (1, 5, 3), (3, 7, 1), (2, 16, 8), (1, 64, 33), (5, 130, 6), (4, 3, 21)]
+    shapes += [(1, 300, 12), (2, 4, 4), (1, 32, 40)]
+    types = np.uint8, np.int8
+    zero_of = {a: net.input(f"z{a.__name__}", a, ()) for a in types}
+    flat = net.const(np.array([-1], np.int64))
+    outs: list[list[str]] = [[], []]  # int32, float
+    for shape, a in product(shapes, types):
+        rows, depth, columns = shape
+        x = net.input(f"x{a.__name__}{'_'.join(map(str, shape))}", a, (rows, depth))
+        for k, (b, zeros) in enumerate(product(types, ("", "one", "columns", "columns"))):
+            lowest, highest = np.iinfo(b).min, np.iinfo(b).max
+            w = rng.integers(lowest, highest + 1, size=(depth, columns))
+            w = rng.choice([lowest, highest], size=w.shape) if rng.random() < 0.3 else w
+            middle = rng.random() < 0.4  # weights less their zero points are bytes
+            w = np.clip(w, lowest + 100, highest - 100) if middle else w
+            args = [x, net.const(w.astype(b)), zero_of[a] if rng.random() < 0.7 else ""]
+            if zeros:
+                ends = [(lowest + highest) // 2] if middle else [lowest, highest, 3]
+                zero = rng.choice(ends, size=columns if zeros == "columns" else ())
+                args.append(net.const(np.asarray(zero).astype(b)))
+            y = net.node("MatMulInteger", *args)
+            if k % 2:  # as the quantiser writes it
+                wide = net.node("Cast", y, to=onnx.TensorProto.FLOAT)
+                y = net.node("Mul", wide, net.const(rng.uniform(0.1, 1, columns), np.float32))
+            outs[k % 2].append(net.node("Reshape", y, flat))
+    return net.model(*(net.node("Concat", *some, axis=0) for some in outs))
+
+
 def tables(seed: int) -> onnx.ModelProto:
     """Functions of one tensor of bytes, signed or not, alone and multiplied by it."""
     rng = np.random.default_rng(seed)

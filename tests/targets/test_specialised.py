@@ -13,6 +13,7 @@ from helium_cases import along_one_axis, shares, sixteens
 from kernel_cases import (
     biases,
     chains,
+    integer_products,
     lines,
     long_dense,
     many_layers,
@@ -46,7 +47,7 @@ LEVELS = {"cortex-m4": "-O2", "cortex-m55": "-O2"}
 BOARD_TARGETS = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc", "rv32imafc")
 SPECIALISED = (*BOARD_TARGETS[:-1], "host")  # the last one has the kernels of the one before
 OPERATORS = (
-    *("QLinearConv", "com.microsoft.QGemm", "QLinearMatMul"),
+    *("QLinearConv", "com.microsoft.QGemm", "QLinearMatMul", "MatMulInteger"),
     *("com.microsoft.QLinearAveragePool", "mlf.Table", "mlf.QLinearSoftmax"),
 )
 FEATURES = {target: TARGETS[target].features for target in SPECIALISED}
@@ -73,6 +74,7 @@ MODELS = {
     "tables": tables(7),
     "means": means(11),
     "products": products(8),
+    "integer_products": integer_products(20),
     "wide": wide_layers(12, 24),
     "sixteens": sixteens(17),
     "shares": shares(18),

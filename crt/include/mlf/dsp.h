@@ -203,12 +203,13 @@ static inline void mlf_fill_s16_triples(int16_t *to, int32_t value, int32_t n) {
     register uint32_t x0_ __asm__("r8"); \
     register uint32_t x1_ __asm__("r10"); \
     register uint32_t x2_ __asm__("r12"); \
-    __asm__("1:\n\t" text \
-            : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(l0), [all0] "+r"(a0), \
-              [low1] "+r"(l1), [all1] "+r"(a1), [low2] "+r"(l2), [all2] "+r"(a2), [wa] "=&r"(wa_), \
-              [wb] "=&r"(wb_), [x0] "=&r"(x0_), [x1] "=&r"(x1_), [x2] "=&r"(x2_) \
-            : [end] "m"(stop) \
-            : "memory", "cc"); \
+    __asm__ volatile( \
+        "1:\n\t" text \
+        : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(l0), [all0] "+r"(a0), [low1] "+r"(l1), \
+          [all1] "+r"(a1), [low2] "+r"(l2), [all2] "+r"(a2), [wa] "=&r"(wa_), [wb] "=&r"(wb_), \
+          [x0] "=&r"(x0_), [x1] "=&r"(x1_), [x2] "=&r"(x2_) \
+        : [end] "m"(stop) \
+        : "memory", "cc"); \
   } while (0)
 #else
 #define MLF_DOTS_3X2(times, more, weights, from, stop, low, all) \
@@ -279,12 +280,13 @@ static inline void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int
     register uint32_t w1_ __asm__("r5"); \
     register uint32_t w2_ __asm__("r8"); \
     register uint32_t w3_ __asm__("r10"); \
-    __asm__("1:\n\t" times(step) more \
-            : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(low##00), [all0] "+r"(all##0), \
-              [low1] "+r"(low##02), [all1] "+r"(all##1), [xa] "=&r"(xa_), [xb] "=&r"(xb_), \
-              [w0] "=&r"(w0_), [w1] "=&r"(w1_), [w2] "=&r"(w2_), [w3] "=&r"(w3_) \
-            : [end] "r"(stop) \
-            : "memory", "cc"); \
+    __asm__ volatile( \
+        "1:\n\t" times(step) more \
+        : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(low##00), [all0] "+r"(all##0), \
+          [low1] "+r"(low##02), [all1] "+r"(all##1), [xa] "=&r"(xa_), [xb] "=&r"(xb_), \
+          [w0] "=&r"(w0_), [w1] "=&r"(w1_), [w2] "=&r"(w2_), [w3] "=&r"(w3_) \
+        : [end] "r"(stop) \
+        : "memory", "cc"); \
   } while (0)
 #else
 #define MLF_START_1X4(weights, low, all) \

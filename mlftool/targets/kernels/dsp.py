@@ -35,7 +35,12 @@ MOST_TIMES = 8  # MLF_TIMES_8 of mlf/dsp.h
 
 def quads(c: Contraction, width: int) -> Array:
     """[OC/width, K/4, width, 4] weights, zeros added."""
-    w = pad_rows(c.weights.reshape(c.oc, -1), width)
+    return quads_of(c.weights.reshape(c.oc, -1), width)
+
+
+def quads_of(flat: Array, width: int) -> Array:
+    """The same of weights [OC, K]."""
+    w = pad_rows(flat, width)
     w = np.pad(w, ((0, 0), (0, -w.shape[1] % 4)))
     return w.reshape(-1, width, w.shape[1] // 4, 4).transpose(0, 2, 1, 3)
 
@@ -43,11 +48,15 @@ def quads(c: Contraction, width: int) -> Array:
 def paired(c: Contraction, width: int, ordered: bool) -> Array | None:
     """[OC/width, K/4, width/2, 2] words of two halfwords 256 * w1 + w0: two products of two
     channels. None if a halfword cannot hold that, or a sum with w1 its 24 bits."""
-    flat = c.weights.reshape(c.oc, -1)
+    return paired_of(c.weights.reshape(c.oc, -1), c.v.x(0).dtype.range, width, ordered)
+
+
+def paired_of(flat: Array, inputs: tuple[int, int], width: int, ordered: bool) -> Array | None:
+    """The same of int8 weights [OC, K] for inputs from the first to the second of `inputs`."""
     positive, negative = (f(flat, 0).sum(axis=1, dtype=int) for f in (np.maximum, np.minimum))
-    lowest, highest = c.v.x(0).dtype.range
+    lowest, highest = inputs
     sums = (highest * positive + lowest * negative, lowest * positive + highest * negative)
-    w = quads(c, width)
+    w = quads_of(flat, width)
     low, high = w[:, :, ::2], w[:, :, 1::2]
     if ((high == -128) & (low < 0)).any() or np.abs(sums).max() >= 2**23:
         return None
