@@ -35,7 +35,12 @@ MOST_PITCH = 0xFFFF - 3  # of bytes that are stored with offsets of 16 bits
 
 def _packed(c: Contraction, column: int, lanes: int, channels: int = 4) -> Array:
     """[OC/channels, K/lanes, channels, lanes], zeros added."""
-    w = pad_rows(c.weights.reshape(c.oc, -1), channels)
+    return packed_of(c.weights.reshape(c.oc, -1), column, lanes, channels)
+
+
+def packed_of(flat: Array, column: int, lanes: int, channels: int) -> Array:
+    """The same of weights [OC, K]; rows become `column` long."""
+    w = pad_rows(flat, channels)
     w = np.pad(w, ((0, 0), (0, column - w.shape[1])))
     turns = w.reshape(-1, channels, column // lanes, lanes).transpose(0, 2, 1, 3)
     return np.ascontiguousarray(turns).reshape(-1)

@@ -25,6 +25,7 @@ from mlftool.ops.contraction import Stored, even_columns, pack_rows, pad_rows
 from mlftool.ops.scalar import Store, around, read_by
 from mlftool.targets.kernels import kernel
 from mlftool.targets.kernels.dsp import MOST_TIMES, paired_of, quads_of
+from mlftool.targets.kernels.helium import VECTOR, packed_of
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Dot:
     weights: Array
     each: float  # instructions for a product
     turn: int = 1  # rows are filled with zeros up to a multiple
-    signed: bool = False  # inputs are int8: bytes of a row less 128 if they were not
+    less: int = 0  # what the form subtracts from each byte of the input
     header: str = ""
     params: Mapping[str, Any] | None = None
 
@@ -87,8 +88,8 @@ class Dot:
 def _kernel(v: View, m: Matrix, dot: Dot) -> Kernel:
     rows, x = v.y.elements // m.columns, v.x(0).dtype
     column = -(-m.depth // dot.turn) * dot.turn
-    flips = dot.signed and x.name == "uint8"
-    copies = flips or column != m.depth
+    copies = column != m.depth
+    padded = -(-m.columns // dot.width) * dot.width
     rest = bool(m.zeros.any())
     known = bool(rest and (m.zeros == m.zeros[0]).all())
     constants = {"w": dot.weights, "sums": pad_rows(m.sums, dot.width)}
@@ -105,14 +106,14 @@ def _kernel(v: View, m: Matrix, dot: Dot) -> Kernel:
         guard = f"{channel} < {Number(m.columns)}" if b and m.columns % dot.width else ""
         entries.append(Stored(guard, index, store))
     store = entries[0].store
-    scratch = Operand("columns", "int8_t" if dot.signed else x.c, "scratch", bytes=column)
+    scratch = Operand("columns", x.c, "scratch", bytes=column)
     return Kernel(
         f"{dot.name}.integer_products",
         "integer_products.c.j2",
         {
             **{"form": dot.form, "width": dot.width, "stores": entries, "copies": copies},
             **{"rows": rows, "depth": m.depth, "column": column, "oc": m.columns},
-            "flips": flips,
+            "less": dot.less,
             "zero": "xz" if v.has(2) else "",
             "rest": rest,
             "factor": Number(int(m.zeros[0])) if known else "",
@@ -125,7 +126,7 @@ def _kernel(v: View, m: Matrix, dot: Dot) -> Kernel:
             *store.operands,
             *([scratch] if copies else []),
         ),
-        cost=rows * (column * (m.columns * dot.each + 3.0 * (copies + rest)) + m.columns * 10.0),
+        cost=rows * (column * (padded * dot.each + 3.0 * (copies + rest)) + padded * 10.0),
         macs=rows * m.columns * m.depth,
         includes=("mlf/kernel.h", *filter(None, (dot.header,)), *store.includes),
         inplace=store.inplace,
@@ -184,3 +185,19 @@ def quads(v: View) -> Kernel | None:
     signed = v.x(0).dtype.name == "int8"
     dot = Dot("dsp.quads", "quads", 4, w, 1.5, 4, header="mlf/dsp.h", params={"signed": signed})
     return _kernel(v, m, dot)
+
+
+@kernel("MatMulInteger", needs="mve", unless="size")
+def octets(v: View) -> Kernel | None:
+    """Eight columns at a time, sixteen products of each (helium.py); bytes become signed there."""
+    m = matrix_of(v)
+    if m is None:
+        return None
+    unsigned = v.x(0).dtype.name == "uint8"
+    groups = -(-m.depth // VECTOR)
+    w = packed_of(m.weights, groups * VECTOR, VECTOR, 8)
+    params = {"groups": groups, "of": "_u8" if unsigned else ""}
+    less = 128 if unsigned else 0
+    return _kernel(
+        v, m, Dot("helium", "octets", 8, w, 0.15, VECTOR, less, "mlf/mve.h", params=params)
+    )
