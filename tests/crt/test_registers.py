@@ -1,7 +1,8 @@
 """Assembly in headers compiles whatever registers the compiler has left.
 
 Loads of Helium that widen take a base among the lower eight registers, which constraint "l" says:
-with "r" a kernel compiles until the compiler happens to choose another.
+with "r" a kernel compiles until the compiler happens to choose another. What reads or writes memory
+is volatile: compilers take other assembly out of a loop that does not change its operands.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from shared import REPO
 from mlftool.runtime.toolchain import ARM_GCC, find
 from mlftool.targets import TARGETS
 
-ALL = sorted((REPO / "crt" / "include" / "mlf").glob("mve*.h"))
-HEADERS = [h for h in ALL if h.name != "mve_plain.h"]  # of other processors
+MLF = REPO / "crt" / "include" / "mlf"
+UNPAIRED = str.maketrans("()", "  ")
+HEADERS = [h for h in sorted(MLF.glob("mve*.h")) if h.name != "mve_plain.h"]  # of other processors
 WIDENS = re.compile(r"v(?:ldrb|strb)\.[su]?(?:16|32) [^\[]*\[%\[(\w+)\]")
 SIGNATURE = re.compile(r"static inline (\w+) (mlf_\w+_dot\w*)\(([^)]*)\)")
 
@@ -37,6 +39,25 @@ def test_loads_that_widen_have_a_low_base(header: Path) -> None:
     for name, given in constraints(header.read_text()).items():
         assert given, name
         assert all("l" in text for text in given), (name, given)
+
+
+def statements(text: str) -> list[str]:
+    """Each assembly statement up to the parenthesis that ends it."""
+    found = []
+    for start in re.finditer(r"__asm__\s*(?:volatile)?\s*\(", text):
+        rest = re.sub(r'"(?:[^"\\]|\\.)*"', lambda s: s[0].translate(UNPAIRED), text[start.end() :])
+        depth, end = 1, 0
+        while depth:
+            depth += (rest[end] == "(") - (rest[end] == ")")
+            end += 1
+        found.append(start[0] + rest[:end])
+    return found
+
+
+@pytest.mark.parametrize("header", sorted(MLF.glob("*.h")), ids=lambda h: h.name)
+def test_assembly_with_memory_is_volatile(header: Path) -> None:
+    reading = [s for s in statements(header.read_text()) if '"memory"' in s]
+    assert [s for s in reading if not s.startswith("__asm__ volatile(")] == []
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O2", "-O3", "-Os"])

@@ -118,6 +118,23 @@ def many_layers(
     return net.model(*layers)
 
 
+def few_channels(seed: int) -> onnx.ModelProto:
+    """Pointwise layers of few pixels, of so few channels that a loop over these has one turn, with
+    whose operands the next pixels begin, too: of bytes, four bits, int16, and pruned."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    attrs = {"group": 1, "attrs": {"kernel_shape": [1, 1]}}
+    forms: list[dict[str, Any]] = [{}, {"bits": 4}, {"wide": True}]
+    forms.append({"zeros": lambda r, w: pruned(r, w, 0.1)})
+    shapes = product(((1, 16), (2, 36)), (2, 3, 9))
+    return net.model(
+        *(
+            _layer(net, rng, k, {"x": (1, ic, n, 1), "w": (oc, ic, 1, 1), **attrs}, **form)
+            for k, (((oc, ic), n), form) in enumerate(product(shapes, forms))
+        )
+    )
+
+
 def pruned(rng: Rng, w: Any, kept: float) -> Any:
     """Weights [OC, IC, ...] of which a part is kept; or, if `kept` is 4, 8 or 16, one of so many
     neighbours in the order of products, channels innermost."""

@@ -13,6 +13,7 @@ from helium_cases import along_one_axis, shares, sixteens
 from kernel_cases import (
     biases,
     chains,
+    few_channels,
     integer_products,
     lines,
     long_dense,
@@ -65,6 +66,7 @@ FIT_CORTEX_M0 = ("residuals",)  # its board has 16 KB of memory
 MODELS = {
     "dense": many_layers(1, False, 30),
     "depthwise": many_layers(2, True, 30),
+    "few_channels": few_channels(21),
     "chains": chains(3),
     "windows": chains(4, wide_windows),
     "residuals": residuals(6),

@@ -126,13 +126,13 @@ static inline void mlf_widen_s8_pairs(const int8_t *from, int16_t *to, int32_t n
 #if MLF_DSP
     uint32_t v;
     uint32_t even;
-    __asm__("ldr %2, [%0], #4\n\t"
-            "sxtb16 %3, %2\n\t"
-            "sxtb16 %2, %2, ror #8\n\t"
-            "strd %3, %2, [%1], #8"
-            : "+r"(from), "+r"(to), "=&r"(v), "=&r"(even)
-            :
-            : "memory");
+    __asm__ volatile("ldr %2, [%0], #4\n\t"
+                     "sxtb16 %3, %2\n\t"
+                     "sxtb16 %2, %2, ror #8\n\t"
+                     "strd %3, %2, [%1], #8"
+                     : "+r"(from), "+r"(to), "=&r"(v), "=&r"(even)
+                     :
+                     : "memory");
 #else
     const uint32_t v = mlf_load32(from);
     mlf_store32_aligned(to, mlf_sxtb16(v));

@@ -34,18 +34,19 @@ MLF_INLINE void mlf_dot_1x4_s4(const uint32_t **w, uint32_t xa, uint32_t xb, int
                                int32_t *sum1, int32_t *sum2, int32_t *sum3) {
 #if MLF_DSP
   uint32_t ua, ub, la, lb;
-  __asm__(MLF_LOAD_S4_ "smlad %[sum0], %[xa], %[ua], %[sum0]\n\t"
-                       "smlad %[sum1], %[xa], %[la], %[sum1]\n\t"
-                       "smlad %[sum0], %[xb], %[ub], %[sum0]\n\t"
-                       "smlad %[sum1], %[xb], %[lb], %[sum1]\n\t" MLF_LOAD_S4_
-                       "smlad %[sum2], %[xa], %[ua], %[sum2]\n\t"
-                       "smlad %[sum3], %[xa], %[la], %[sum3]\n\t"
-                       "smlad %[sum2], %[xb], %[ub], %[sum2]\n\t"
-                       "smlad %[sum3], %[xb], %[lb], %[sum3]"
-          : [w] "+r"(*w), [sum0] "+r"(*sum0), [sum1] "+r"(*sum1), [sum2] "+r"(*sum2),
-            [sum3] "+r"(*sum3), [ua] "=&r"(ua), [ub] "=&r"(ub), [la] "=&r"(la), [lb] "=&r"(lb)
-          : [xa] "r"(xa), [xb] "r"(xb)
-          : "memory");
+  __asm__ volatile(
+      MLF_LOAD_S4_ "smlad %[sum0], %[xa], %[ua], %[sum0]\n\t"
+                   "smlad %[sum1], %[xa], %[la], %[sum1]\n\t"
+                   "smlad %[sum0], %[xb], %[ub], %[sum0]\n\t"
+                   "smlad %[sum1], %[xb], %[lb], %[sum1]\n\t" MLF_LOAD_S4_
+                   "smlad %[sum2], %[xa], %[ua], %[sum2]\n\t"
+                   "smlad %[sum3], %[xa], %[la], %[sum3]\n\t"
+                   "smlad %[sum2], %[xb], %[ub], %[sum2]\n\t"
+                   "smlad %[sum3], %[xb], %[lb], %[sum3]"
+      : [w] "+r"(*w), [sum0] "+r"(*sum0), [sum1] "+r"(*sum1), [sum2] "+r"(*sum2),
+        [sum3] "+r"(*sum3), [ua] "=&r"(ua), [ub] "=&r"(ub), [la] "=&r"(la), [lb] "=&r"(lb)
+      : [xa] "r"(xa), [xb] "r"(xb)
+      : "memory");
 #else
   mlf_dot_1x2_s4_((*w)[0], xa, xb, sum0, sum1);
   mlf_dot_1x2_s4_((*w)[1], xa, xb, sum2, sum3);
@@ -59,7 +60,7 @@ MLF_INLINE void mlf_dot_2x2_s4(const uint32_t **w, const int16_t **x0, const int
                                int32_t *second1) {
 #if MLF_DSP
   uint32_t xa, xb, ua, ub, la, lb;
-  __asm__(
+  __asm__ volatile(
       MLF_LOAD_S4_ "ldrd %[xa], %[xb], [%[x0]], #8\n\t"
                    "smlad %[first0], %[xa], %[ua], %[first0]\n\t"
                    "smlad %[second0], %[xa], %[la], %[second0]\n\t"
@@ -105,26 +106,27 @@ MLF_INLINE void mlf_dot_1x2_top_s4_(uint32_t w, uint32_t xa, uint32_t xb, int32_
 #define MLF_DOTS_2X2_S4(weights, p0, p1, stop, s00, s01, s10, s11) \
   do { \
     uint32_t u_, t_, xa_, xb_, xc_; \
-    __asm__("1:\n\t" \
-            "ldr %[u], [%[w]], #4\n\t" \
-            "ldrd %[xa], %[xb], [%[x0]], #8\n\t" \
-            "ldr %[xc], [%[x1]], #4\n\t" \
-            "and %[t], %[u], %[mask]\n\t" MLF_SMLAD_(first0, xa, t) MLF_SMLAD_( \
-                first1, xc, t) "and %[t], %[mask], %[u], lsl #8\n\t" MLF_SMLAD_(second0, xa, t) \
-                MLF_SMLAD_( \
-                    second1, xc, \
-                    t) "ldr %[xc], [%[x1]], #4\n\t" \
-                       "and %[t], %[mask], %[u], lsl #4\n\t" MLF_SMLAD_(first0, xb, t) MLF_SMLAD_( \
-                           first1, xc, \
-                           t) "and %[t], %[mask], %[u], lsl #12\n\t" MLF_SMLAD_(second0, xb, t) \
-                           MLF_SMLAD_(second1, xc, t) "ldr %[t], %[end]\n\t" \
-                                                      "cmp %[x0], %[t]\n\t" \
-                                                      "bne 1b" \
-            : [w] "+r"(weights), [x0] "+r"(p0), [x1] "+r"(p1), [first0] "+r"(s00), \
-              [second0] "+r"(s01), [first1] "+r"(s10), [second1] "+r"(s11), [u] "=&r"(u_), \
-              [t] "=&r"(t_), [xa] "=&r"(xa_), [xb] "=&r"(xb_), [xc] "=&r"(xc_) \
-            : [mask] "r"(MLF_S4_MASK), [end] "m"(stop) \
-            : "memory", "cc"); \
+    __asm__ volatile( \
+        "1:\n\t" \
+        "ldr %[u], [%[w]], #4\n\t" \
+        "ldrd %[xa], %[xb], [%[x0]], #8\n\t" \
+        "ldr %[xc], [%[x1]], #4\n\t" \
+        "and %[t], %[u], %[mask]\n\t" MLF_SMLAD_(first0, xa, t) MLF_SMLAD_( \
+            first1, xc, t) "and %[t], %[mask], %[u], lsl #8\n\t" MLF_SMLAD_(second0, xa, t) \
+            MLF_SMLAD_( \
+                second1, xc, \
+                t) "ldr %[xc], [%[x1]], #4\n\t" \
+                   "and %[t], %[mask], %[u], lsl #4\n\t" MLF_SMLAD_(first0, xb, t) MLF_SMLAD_( \
+                       first1, xc, t) "and %[t], %[mask], %[u], lsl #12\n\t" MLF_SMLAD_(second0, \
+                                                                                        xb, t) \
+                       MLF_SMLAD_(second1, xc, t) "ldr %[t], %[end]\n\t" \
+                                                  "cmp %[x0], %[t]\n\t" \
+                                                  "bne 1b" \
+        : [w] "+r"(weights), [x0] "+r"(p0), [x1] "+r"(p1), [first0] "+r"(s00), \
+          [second0] "+r"(s01), [first1] "+r"(s10), [second1] "+r"(s11), [u] "=&r"(u_), \
+          [t] "=&r"(t_), [xa] "=&r"(xa_), [xb] "=&r"(xb_), [xc] "=&r"(xc_) \
+        : [mask] "r"(MLF_S4_MASK), [end] "m"(stop) \
+        : "memory", "cc"); \
   } while (0)
 #else
 #define MLF_DOTS_2X2_S4(weights, p0, p1, stop, s00, s01, s10, s11) \
@@ -155,13 +157,13 @@ MLF_INLINE void mlf_dot_1x2_top_s4_(uint32_t w, uint32_t xa, uint32_t xb, int32_
 #define MLF_DOTS_1X4_S4(input, weights, from, stop, s0, s1, s2, s3) \
   do { \
     uint32_t u_, v_, t_, xa_, xb_; \
-    __asm__("1:\n\t" input MLF_SUMS_S4_(sum0, sum1, u) \
-                MLF_SUMS_S4_(sum2, sum3, v) "cmp %[x], %[end]\n\tbne 1b" \
-            : [w] "+r"(weights), [x] "+r"(from), [sum0] "+r"(s0), [sum1] "+r"(s1), \
-              [sum2] "+r"(s2), [sum3] "+r"(s3), [u] "=&r"(u_), [v] "=&r"(v_), [t] "=&r"(t_), \
-              [xa] "=&r"(xa_), [xb] "=&r"(xb_) \
-            : [mask] "r"(MLF_S4_MASK), [end] "r"(stop) \
-            : "memory", "cc"); \
+    __asm__ volatile("1:\n\t" input MLF_SUMS_S4_(sum0, sum1, u) \
+                         MLF_SUMS_S4_(sum2, sum3, v) "cmp %[x], %[end]\n\tbne 1b" \
+                     : [w] "+r"(weights), [x] "+r"(from), [sum0] "+r"(s0), [sum1] "+r"(s1), \
+                       [sum2] "+r"(s2), [sum3] "+r"(s3), [u] "=&r"(u_), [v] "=&r"(v_), \
+                       [t] "=&r"(t_), [xa] "=&r"(xa_), [xb] "=&r"(xb_) \
+                     : [mask] "r"(MLF_S4_MASK), [end] "r"(stop) \
+                     : "memory", "cc"); \
   } while (0)
 #else
 #define MLF_INPUT_S4       mlf_load32_aligned(c0), mlf_load32_aligned(c0 + 2)

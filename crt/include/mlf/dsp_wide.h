@@ -16,7 +16,7 @@ extern "C" {
 static inline void mlf_move32_(const int16_t **from, int16_t **to, int32_t step) {
 #if MLF_DSP
   uint32_t v;
-  __asm__("ldr %1, [%0], #4" : "+r"(*from), "=r"(v) : : "memory");
+  __asm__ volatile("ldr %1, [%0], #4" : "+r"(*from), "=r"(v) : : "memory");
 #else
   const uint32_t v = mlf_load32(*from);
   *from += 2;
@@ -86,12 +86,13 @@ static inline void mlf_copy_s16_triples(const int16_t *from, int16_t *to, int32_
     register uint32_t w1_ __asm__("r5"); \
     register uint32_t w2_ __asm__("r8"); \
     register uint32_t w3_ __asm__("r10"); \
-    __asm__("1:\n\t" times(MLF_STEP_WIDE_1X4) more \
-            : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(sum##00), [all0] "+r"(sum##01), \
-              [low1] "+r"(sum##02), [all1] "+r"(sum##03), [xa] "=&r"(xa_), [xb] "=&r"(xb_), \
-              [w0] "=&r"(w0_), [w1] "=&r"(w1_), [w2] "=&r"(w2_), [w3] "=&r"(w3_), [t] "=&r"(t_) \
-            : [end] "m"(stop) \
-            : "memory", "cc"); \
+    __asm__ volatile( \
+        "1:\n\t" times(MLF_STEP_WIDE_1X4) more \
+        : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(sum##00), [all0] "+r"(sum##01), \
+          [low1] "+r"(sum##02), [all1] "+r"(sum##03), [xa] "=&r"(xa_), [xb] "=&r"(xb_), \
+          [w0] "=&r"(w0_), [w1] "=&r"(w1_), [w2] "=&r"(w2_), [w3] "=&r"(w3_), [t] "=&r"(t_) \
+        : [end] "m"(stop) \
+        : "memory", "cc"); \
   } while (0)
 #else
 #define MLF_AGAIN_WIDE_1X4

@@ -127,7 +127,8 @@ class Walk:
     """The order of pixels: blocks of `rows`, each read whole, then written.
 
     An output that grows faster than the input is read goes from its end to its beginning. `direct`:
-    there is one pixel, which is read where it is instead of being gathered into `columns`.
+    there is one pixel at a time, which is read where it is instead of being gathered into
+    `columns`.
     """
 
     rows: int
