@@ -133,9 +133,11 @@ def _kernel(v: View, m: Matrix, dot: Dot) -> Kernel:
     )
 
 
-@kernel("MatMulInteger", needs="", unless="dsp narrow size")
+@kernel("MatMulInteger", needs="", unless="fpu registers narrow size")
+@kernel("MatMulInteger", needs="registers", unless="size")
 def panels(v: View) -> Kernel | None:
-    """A column of four weights at a time, or of fewer."""
+    """Four columns at a time, or fewer. Larger processors have vectors, which compilers use for the
+    portable loops: there this takes three times as long."""
     m = matrix_of(v)
     if m is None:
         return None
