@@ -29,6 +29,10 @@ ALLOWED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
     "helium.c.j2": [
         ("columns", ("not direct",), OPERAND),
         ("q", ("rows == 1", "finish.shape.kind == 'pair'"), "a pair is of two rows"),
+        ("first", ("rows != 1", "rows != 2"), "rows are one or two"),
+    ],
+    "integer_products.c.j2": [
+        (r"acc0\d", ("form == 'quads'",), "a panel of quads has four columns"),
     ],
     "window.c.j2": [
         ("places", ("place",), OPERAND),
