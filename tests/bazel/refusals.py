@@ -288,7 +288,7 @@ mlf_report(name = "report", runner = "runner", vectors = "//:models/gesture_int8
 # stands for the target's.
 CALLS = {
     'mlf_analysis(name = "profle", archive = ":c", kind = "profle")':
-        "LABEL: invalid value in 'kind' attribute: has to be one of 'compare', 'facts', 'graph', ",
+        "LABEL: invalid value in 'kind' attribute: has to be one of 'bench', 'check', 'compare', ",
     'mlf_compile(name = "out", model = "x.onnx", out = "out.json")':
         'LABEL! out: got "out.json", expected a name that ends in .tar',
     'mlf_compile(name = "a", model = "x.onnx", executor = "aott")':
