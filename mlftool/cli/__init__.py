@@ -273,7 +273,8 @@ def _command_first(argv: list[str]) -> list[str]:
     at = 0
     while at < len(argv) and re.fullmatch(r"-q|--quiet|-v|--verbose|--color(=.*)?", argv[at]):
         at += 2 if argv[at] == "--color" else 1
-    return [*argv[at:], *argv[:at]] if argv[at : at + 1] and argv[at] in COMMANDS else argv
+    is_named = at < len(argv) and not argv[at].startswith("-")
+    return [*argv[at:], *argv[:at]] if is_named else argv
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -299,7 +300,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             finally:  # after --help, too, which exits
                 terminal.flush()
     except MlfError as error:
-        return _told(error, args)
+        return _told(error, args or _early(argv))
     except BrokenPipeError:
         return 0  # the reader of our stdout went away (`| head`): nothing is wrong
     except KeyboardInterrupt:
@@ -316,6 +317,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         ours = as_ours(error)
         ours.__cause__ = error
         return _told(ours, args)
+
+
+def _early(argv: Sequence[str]) -> argparse.Namespace:
+    """What a command line that cannot be read says of colours."""
+    words = " ".join(a for a in argv if "=" not in a or a.startswith("--color=")).replace("=", " ")
+    said = re.search(rf"(?:^| )--color ({'|'.join(terminal.COLORS)})(?: |$)", words)
+    return argparse.Namespace(color=said[1] if said else "auto")
 
 
 def _told(error: MlfError, args: argparse.Namespace | None) -> int:

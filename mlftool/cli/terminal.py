@@ -29,6 +29,7 @@ from mlftool.width import folded
 
 SOON_S, LATER_S = 1.0, 5.0
 BEAT_S = 0.2
+COLORS = ("auto", "always", "never")
 
 
 def printed(*lines: object) -> None:
@@ -93,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         text = "the format of problems on stderr; sarif and json print one document, no messages"
         add("--format", dest="problems_as", choices=FORMATS, default="text", help=text)
     text = "colours of messages (auto: on a terminal, unless NO_COLOR is set)"
-    add("--color", choices=("auto", "always", "never"), default="auto", help=text)
+    add("--color", choices=COLORS, default="auto", help=text)
 
 
 @dataclass(frozen=True)

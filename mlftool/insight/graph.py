@@ -9,6 +9,7 @@ from typing import Any
 
 from mlftool.codegen.kernels import write_kernels
 from mlftool.codegen.notes import quantisation
+from mlftool.errors import MlfError, Problem
 from mlftool.insight import description, svg
 from mlftool.insight.description import Description, described
 from mlftool.insight.layout import ROWS, Place, placed
@@ -47,9 +48,12 @@ class Drawing:
 
 
 def before(subject: Subject) -> Drawing:
-    """The model as it was read, one box for each node."""
+    """The model as it was read, one box for each node. Raises MlfError for an archive, which does
+    not have it."""
     if subject.compiled is None:
-        return after(subject)
+        text = "the model before the passes is not in an archive"
+        hint = "give the model, or a manifest's entry; without --before the module is drawn"
+        raise MlfError(Problem("MLF0405", text, subject.file, help=hint))
     graph = subject.compiled.imported
     title = f"{subject.name}: the model as read, {len(graph.nodes)} nodes"
     return Drawing(title, _boxes(graph, {}), "MACs")

@@ -197,6 +197,19 @@ def test_colours(
     assert re.sub(r"\x1b\[[\d;]*m", "", err).startswith("missing.yaml: error[MLF0100]: ")
 
 
+@pytest.mark.parametrize("command", [["check", "--nosuch"], ["nosuch"], ["compile"]])
+def test_colours_of_a_command_line_that_cannot_be_read(
+    command: list[str], screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", screen.stream)
+    for words, painted in ((["--color", "never"], False), (["--color=always"], True)):
+        for argv in ([*command, *words], [*words, *command]):
+            assert main(argv) == 2
+            said = screen.text()
+            assert ("\x1b[1;31m" in said) is painted, argv
+            assert "choice: 'never'" not in said
+
+
 def test_no_color_on_a_terminal(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem("MLF0100", "wrong", "f", help="do better")
     Terminal(screen.stream).show([problem])

@@ -22,6 +22,7 @@ from looks import (
 )
 from shared import NETWORKS
 
+from mlftool.cli import main
 from mlftool.insight.graph import Box, Drawing, after, before, drawing
 from mlftool.insight.layout import placed
 from mlftool.insight.subject import of_spec
@@ -161,6 +162,11 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "MLF0400" in refused(capsys, "graph", GESTURE)
     assert "MLF0405" in refused(capsys, "graph", GESTURE, "-o", out, "--before", "--count")
     assert "MLF0202" in refused(capsys, "graph", tmp_path / "x.onnx", "-o", out)
+    assert main(["compile", str(GESTURE), "-o", str(tmp_path / "g.tar"), "-q"]) == 0
+    assert "not in an archive" in refused(
+        capsys, "graph", tmp_path / "g.tar", "-o", out, "--before"
+    )
+    (tmp_path / "g.tar").unlink()
     assert "several entries" in refused(capsys, "graph", MANIFEST, "-o", out)
     assert "MLF0402" in refused(capsys, "graph", GESTURE, "-o", tmp_path / "x.onnx" / "y.svg")
     assert [p.name for p in tmp_path.iterdir()] == ["x.onnx"]
