@@ -133,30 +133,31 @@ def _kernel(v: View, m: Matrix, dot: Dot) -> Kernel:
     )
 
 
+def _panels(
+    v: View, name: str, stored: type[np.int8] | type[np.uint8], most: int, each: float
+) -> Kernel | None:
+    """Up to `most` columns at a time, product by product."""
+    m = matrix_of(v, stored)
+    if m is None:
+        return None
+    width = even_columns(m.columns, most)
+    steps = next(n for n in (4, 2, 1) if m.depth % n == 0)
+    packed = pack_rows(m.weights, width)
+    return _kernel(v, m, Dot(name, "panels", width, packed, each, params={"steps": steps}))
+
+
 @kernel("MatMulInteger", needs="", unless="fpu registers narrow size")
 @kernel("MatMulInteger", needs="registers", unless="size")
 def panels(v: View) -> Kernel | None:
-    """Four columns at a time, or fewer. Larger processors have vectors, which compilers use for the
-    portable loops: there this takes three times as long."""
-    m = matrix_of(v)
-    if m is None:
-        return None
-    width = even_columns(m.columns, 4)
-    steps = next(n for n in (4, 2, 1) if m.depth % n == 0)
-    packed = pack_rows(m.weights, width)
-    return _kernel(v, m, Dot("panels", "panels", width, packed, 3.3, params={"steps": steps}))
+    """Four columns at a time, or fewer. Compilers make vectors of the portable loops where a
+    processor has some: on x86-64 this takes three times as long."""
+    return _panels(v, "panels", np.int8, 4, 3.3)
 
 
 @kernel("MatMulInteger", needs="narrow", unless="size")
 def narrow(v: View) -> Kernel | None:
     """Two weights at a time, unsigned: these cores load bytes without their sign."""
-    m = matrix_of(v, np.uint8)
-    if m is None:
-        return None
-    width = even_columns(m.columns, 2)
-    steps = next(n for n in (4, 2, 1) if m.depth % n == 0)
-    packed = pack_rows(m.weights, width)
-    return _kernel(v, m, Dot("narrow", "panels", width, packed, 4.5, params={"steps": steps}))
+    return _panels(v, "narrow", np.uint8, 2, 4.5)
 
 
 @kernel("MatMulInteger", needs="dsp", unless="size")
