@@ -98,6 +98,33 @@ def test_antialiased_int8_keeps_its_range(mode: str, tmp_path: Path) -> None:
     assert min(sample[model.graph.output[0].name].min() for sample in job.results) == -128
 
 
+def test_antialiased_crops_with_channels_last(tmp_path: Path) -> None:
+    """What onnxruntime computes of the same image with its channels first, which is right."""
+    net, roi, sizes = Net(), [(0.0, 1.0), (-0.2, 0.8), (-0.2, 1.3), (0.0, 1.0)], [1, 6, 4, 3]
+    attrs: dict[str, Any] = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+    attrs |= {"mode": "linear", "antialias": 1, "extrapolation_value": 2.5}
+    x = net.input("x", np.float32, (1, 2, 2, 3))
+
+    def resized(x: str, *axes: int) -> str:
+        crop = net.const([roi[axis][side] for side in (0, 1) for axis in axes], np.float32)
+        extents = net.const([sizes[axis] for axis in axes], np.int64)
+        return net.node("Resize", x, crop, "", extents, **attrs)
+
+    last = net.model(resized(x, 0, 1, 2, 3))
+    planes = resized(net.node("Transpose", x, perm=[0, 3, 1, 2]), 0, 3, 1, 2)
+    first = net.model(net.node("Transpose", planes, perm=[0, 2, 3, 1]))
+    feeds = random_feeds(last, 3)
+    job = Job(last, feeds)
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
+    wrong = [[*sample.values()] for sample in onnxruntime_float(last, feeds)]
+    right = [[*sample.values()] for sample in onnxruntime_float(first, feeds)]
+    assert any(relative_error(a, b) > 1e-3 for [a], [b] in zip(wrong, right, strict=True))
+    for got, [want] in zip(job.results, right, strict=True):
+        [value] = got.values()
+        np.testing.assert_allclose(value, want, atol=1e-5)
+
+
 def test_one_element_is_its_own_mean(tmp_path: Path) -> None:
     net, bias = Net(), np.float32([0.1, -3, 1e-6])
     parameters = [net.const(a, np.float32) for a in ([1e3, -2, 5], bias)]
