@@ -77,8 +77,9 @@ def parameter(member: str) -> str:
 
 
 def comment(text: str, limit: int = 72) -> str:
-    """`text` made safe for a C comment: it cannot end the comment, has one line, and is bounded."""
-    safe = re.sub(r"[^A-Za-z0-9 _.,:;()\[\]<>=+-]", "_", text)
+    """`text` made safe for a C comment: it cannot start or end one, has one line, and is bounded;
+    the slashes of names such as /features/0/Conv stay."""
+    safe = re.sub(r"[^A-Za-z0-9 _.,:;()\[\]<>=+/-]", "_", text).replace("//", "/_")
     return safe if len(safe) <= limit else safe[: limit - 3] + "..."
 
 

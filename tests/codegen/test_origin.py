@@ -55,6 +55,20 @@ def header(folder: Path, name: str = "m") -> str:
     return (folder / f"include/tvmgen_{name}.h").read_text()
 
 
+def test_comments_have_names_as_exporters_write_them(tmp_path: Path) -> None:
+    """torch's have slashes; two in a row would look like a comment."""
+    nodes = [
+        helper.make_node(
+            "Softmax", ["x"], ["/features/0/Softmax_output_0"], name="/features/0/Softmax"
+        ),
+        helper.make_node("Softmax", ["/features/0/Softmax_output_0"], ["y"], name="a//b///c*/d"),
+    ]
+    archive(small(nodes, 4, []), tmp_path)
+    code = (tmp_path / "src/m_lib1.c").read_text()
+    assert "// Softmax /features/0/Softmax\n" in code
+    assert "//   also a/_b/_/c_/d\n" in code
+
+
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_version_and_hash_are_in_metadata_and_c(executor: str, tmp_path: Path) -> None:
     made = archive(INT8, tmp_path, executor=executor)
