@@ -53,6 +53,8 @@ the operator's record says.
   as on any axis; onnxruntime copies them.
 * Antialiased Resize of int8: results are cut off at -128 and 127; onnxruntime's at 0 and 255, and
   then wrap.
+* Antialiased Resize with a crop of the axes 1 and 2: elements outside the image have the
+  extrapolated value; onnxruntime 1.31 writes it elsewhere, as if the channels came first.
 * Pools with `auto_pad=SAME_*` and a stride above the kernel: padding is never negative, as for Conv
   (onnxruntime's own, too); its pools skip elements at the front.
 * InstanceNormalization over one element: what is left of the mean is 0, and the result the bias.
