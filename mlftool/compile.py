@@ -33,7 +33,7 @@ from mlftool.ir.verify import verify
 from mlftool.limits import is_exhausted
 from mlftool.minimise import minimise
 from mlftool.mlf import Bundle
-from mlftool.module import Module, ModuleSpec
+from mlftool.module import Module, ModuleSpec, Planned
 from mlftool.options import FILES, OPTIONS, Choice, Option, unmet
 from mlftool.passes import PIPELINE, outputs
 from mlftool.passes.order import Pass, Rewrite, ordered, wanted
@@ -60,7 +60,7 @@ from mlftool.targets import Target, debug_level
 from mlftool.targets.pools import parse_pools
 from mlftool.targets.strings import parse, without_backends
 
-__all__ = ["Module", "ModuleSpec", "compile_module", "compile_modules"]
+__all__ = ["Module", "ModuleSpec", "compile_module", "compile_modules", "plan_module"]
 
 
 def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
@@ -99,6 +99,15 @@ def compile_module(spec: ModuleSpec, choose: Choose | None = None) -> Module:
     """
     with _guarded(spec, choose, "compiling"):
         return _compile(spec, choose)
+
+
+def plan_module(spec: ModuleSpec, choose: Choose | None = None) -> Planned:
+    """What `compile_module` decides: its kernels, their order, their constants and memory. It takes
+    half as long, since no C is written and proven. Raises MlfError as `compile_module`."""
+    with _guarded(spec, choose, "planning"):
+        clock = _Clock(spec.module_name)
+        found = _lowered(spec, choose, clock)
+        return _planned(found.spec, found, _in_memory(found), clock)
 
 
 def compile_frontier(spec: ModuleSpec, goals: int) -> list[Module]:
@@ -241,14 +250,19 @@ def _packed(spec: ModuleSpec, found: _Lowered, program: Program) -> Program:
     return in_flash(program, most, arena, parse_pools(spec.pools), found.file)
 
 
-def _emitted(spec: ModuleSpec, found: _Lowered, program: Program, clock: _Clock) -> Module:
-    options, given = found.options, found.imported
+def _planned(spec: ModuleSpec, found: _Lowered, program: Program, clock: _Clock) -> Planned:
     program = _packed(spec, found, program)
     if spec.optimize == "size":
         program = share(program)
     name = program.target.name
     clock.stage(f"lower for {name}: {program.memory.size_bytes} bytes of workspace", program.graph)
     _judge(spec, program, found.file)
+    return Planned(spec, found.options, found.imported, program)
+
+
+def _emitted(spec: ModuleSpec, found: _Lowered, program: Program, clock: _Clock) -> Module:
+    planned = _planned(spec, found, program, clock)
+    options, given, program = planned.options, planned.imported, planned.program
     sources = EXECUTORS[spec.executor].emit(program, options, given)
     clock.stage("emit", program.graph)
     proof = _proof(program, options, given, sources, spec)

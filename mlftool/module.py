@@ -13,6 +13,7 @@ from mlftool.frontends.models import Source
 from mlftool.ir.external import Library
 from mlftool.ir.graph import Graph
 from mlftool.options import CompilerOptions
+from mlftool.plan.flash import constants_bytes
 from mlftool.plan.program import Program
 from mlftool.proof.certificate import Proof
 from mlftool.targets import Target
@@ -46,13 +47,24 @@ class ModuleSpec(CompilerOptions):
 
 
 @dataclass(frozen=True)
-class Module:
-    """A compiled model: its graph, the compiler's decisions, and its files."""
+class Planned:
+    """A model, and every decision that the compiler takes before it writes C."""
 
     spec: ModuleSpec
     options: Options
     imported: Graph
     program: Program
+
+    @property
+    def constants_bytes(self) -> int:
+        """Of flash."""
+        return constants_bytes(self.program)
+
+
+@dataclass(frozen=True)
+class Module(Planned):
+    """A compiled model: its graph, the compiler's decisions, and its files."""
+
     sources: Sources
     proof: Proof
     libraries: tuple[Library, ...] = ()  # that the code of its backends is linked with

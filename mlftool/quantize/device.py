@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from onnx import ModelProto
 
-from mlftool.compile import compile_module, compile_modules
+from mlftool.compile import compile_modules, plan_module
 from mlftool.ir.dtype import stored
 from mlftool.ir.graph import Array
 from mlftool.module import ModuleSpec
@@ -58,14 +58,15 @@ class Device:
         """By the name of each call's node; "" has what equal constants save by being stored once.
         Raises MlfError if the target cannot run the plan."""
         model = written(self.net, plan, PRODUCER)
-        module = compile_module(ModuleSpec(model, _NAME, self.target, optimize=self.optimize))
+        spec = ModuleSpec(model, _NAME, self.target, optimize=self.optimize)
+        planned = plan_module(spec)
         found: dict[str, Cost] = {}
-        for call in module.program.calls:
+        for call in planned.program.calls:
             arrays = [o.array for o in call.kernel.operands if o.role == "const"]
             flash = sum(stored(a).nbytes for a in arrays if a is not None)
             cost = found.get(call.node.name, NOTHING) + Cost(call.kernel.cost, flash)
             found[call.node.name] = cost
-        shared = sum(c.flash for c in found.values()) - module.sources.constants_bytes
+        shared = sum(c.flash for c in found.values()) - planned.constants_bytes
         return {**found, "": found.get("", NOTHING) - Cost(0.0, shared)}
 
 

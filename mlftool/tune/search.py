@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from mlftool.codegen.tuned import Layer, Tuned, digest_of, is_tunable, kind_of
-from mlftool.compile import Module, ModuleSpec, compile_module
+from mlftool.compile import Module, ModuleSpec, compile_module, plan_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.ir.graph import View
@@ -181,7 +181,7 @@ def _in_no_more_memory(
     """Kernels differ in their scratch: those that gain least go back until the workspace is no
     larger than usual."""
     usual = {kind: counts.usual for kind, counts in found.items()}
-    limit = compile_module(spec, _taking(usual)).program.memory.size_bytes
+    limit = plan_module(spec, _taking(usual)).program.memory.size_bytes
 
     def gain(kind: Kind) -> int:
         return found[kind].of[usual[kind]] - found[kind].of[best[kind]]

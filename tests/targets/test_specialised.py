@@ -28,7 +28,7 @@ from kernel_cases import (
     wide_windows,
 )
 
-from mlftool.compile import Module
+from mlftool.compile import Module, ModuleSpec, plan_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.ir.graph import View
 from mlftool.ops import UnsupportedError
@@ -129,7 +129,7 @@ def test_every_kernel_is_among_them(target: str) -> None:
     silent = {s.bid for op in OPERATORS for s in KERNELS[op] if s.fits(FEATURES[target])}
     silent -= {s.bid for op in OPERATORS for s in KERNELS[op] if s.measured}
     for model in MODELS.values():
-        program = compile_model(model, target=target).program
+        program = plan_module(ModuleSpec(model, "m", target)).program
         for call in program.calls:
             v = View(program.graph, call.node)
             bids |= {kernel.name for kernel in offers(v, TARGETS[target])}
