@@ -87,7 +87,7 @@ def pytest_collection_finish() -> None:
     again, takes 6 % of a run."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(400_000, 20, 100)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -40,6 +40,10 @@ def test_of_what_was_built(k, built): pass
 def test_on_a_machine(k, machine): pass
 @pytest.mark.parametrize("name", NAMES)
 def test_case(name, cases): pass
+@pytest.mark.together("name")
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("name", NAMES)
+def test_cached(name, level): log("kept " + name)
 @pytest.mark.slow
 def test_slow(): pass
 def test_what_is_started_has_no_shards(): assert "TEST_TOTAL_SHARDS" not in os.environ
@@ -47,7 +51,9 @@ def test_what_is_started_has_no_shards(): assert "TEST_TOTAL_SHARDS" not in os.e
 INI = """[pytest]
 addopts = -p no:cacheprovider -m 'not slow'
 pythonpath = tests/support
-markers = slow
+markers =
+    slow
+    together
 """
 
 
@@ -83,7 +89,7 @@ def run(project: Path, shard: Shard | None, *arguments: str) -> list[str]:
 @pytest.mark.parametrize("total", [3, 12])
 def test_each_test_runs_in_exactly_one_shard(project: Path, total: int) -> None:
     whole = [line for line in run(project, None) if line.startswith("ran ")]
-    assert len(whole) == len(set(whole)) == 14
+    assert len(whole) == len(set(whole)) == 20
 
     logs = [run(project, Shard(k, total)) for k in range(total)]
 
@@ -95,6 +101,9 @@ def test_each_test_runs_in_exactly_one_shard(project: Path, total: int) -> None:
         "made machine x",
         "made machine y",
     ]
+    # What is cached is needed in one shard.
+    kept = [{line for line in log if line.startswith("kept ")} for log in logs]
+    assert sum(map(len, kept)) == 3
     # A case is made where it is looked at.
     assert sorted("".join(line.split()[2] for line in made if "cases" in line)) == list("abc")
     assert all((project / f"status_{k}").exists() for k in range(total))

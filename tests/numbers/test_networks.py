@@ -22,6 +22,8 @@ from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board
 
+pytestmark = pytest.mark.together("network")
+
 RANDOM = 200
 # The network with the largest residual graph, the one with depthwise layers, and all of our own.
 ON_BOARDS = tuple(

@@ -49,15 +49,26 @@ def dealt(units: Sequence[Hashable], total: int) -> list[int]:
 
 def unit_of(item: pytest.Item) -> Hashable:
     """What `item` cannot be parted from: tests of one file that share a wide fixture, and share
-    its parameter where it has some; or the case that they select."""
-    wide = _wide_fixtures(item)
+    its parameter where it has some; the case that they select; or tests marked `together`, with
+    the same values of the parameters that the mark names, whose results a cache keeps."""
+    wide, together = _wide_fixtures(item), _together(item)
     if not wide and "selected" in getattr(item, "fixturenames", ()):
         return item.path, *sorted(names_of(item))
+    if not wide and together:
+        return item.path, together
     if not wide:
         return item.nodeid
     call = getattr(item, "callspec", None)
     indices = call.indices if call else {}
     return item.path, *(indices[name] for name in wide if name in indices)
+
+
+def _together(item: pytest.Item) -> tuple[Hashable, ...]:
+    """The values of the parameters that a mark `together` names, where the test has all of them."""
+    mark, call = item.get_closest_marker("together"), getattr(item, "callspec", None)
+    if mark is None or call is None or not call.params.keys() >= {*mark.args}:
+        return ()
+    return tuple(call.params[name] for name in mark.args)
 
 
 def _wide_fixtures(item: pytest.Item) -> list[str]:

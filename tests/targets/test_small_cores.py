@@ -29,6 +29,8 @@ from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board
 from mlftool.targets import CFLAGS
 
+pytestmark = pytest.mark.together("name", "core")
+
 # Arm's names for it, and the names that compilers use elsewhere.
 SOFT_FLOAT = re.compile(
     r"__aeabi_(c?[fd](?!2)\w+|[fd]2\w+|\w+2[fd])"
