@@ -20,7 +20,7 @@ def _conformance_programs_impl(ctx):
             transitive = [ctx.attr._test_packages[DefaultInfo].files],
         ),
         outputs = ctx.outputs.outs,
-        env = ENVIRONMENT,
+        env = dict(ENVIRONMENT, MLFTOOL_TEST_CACHE = "off"),  # all that it reads is declared
         mnemonic = "MlfConformance",
         progress_message = "Compiling the backend cases of the onnx package",
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import pickle
+import platform
 import re
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +16,10 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import numpy_helper
+
+sys.path.append(str(Path(__file__).parents[1] / "support"))
+
+import kept
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
@@ -37,7 +44,21 @@ class SuiteCase:
 
 @functools.cache
 def load_suite() -> tuple[SuiteCase, ...]:
-    """All cases, sorted by name; the same name may stand in two kinds, so the kind is in it."""
+    """All cases, sorted by name; the same name may stand in two kinds, so the kind is in it.
+
+    onnx computes what its operators give, which takes seven seconds of a processor, so tests keep
+    the cases from one process to the next (kept.py)."""
+    packages = (onnx.__version__, np.__version__, platform.python_version())
+    key = kept.key_of(("suite", *packages, Path(__file__).read_bytes()))
+    known = kept.recall(key)
+    if known is not None:
+        return tuple(pickle.loads(known))
+    cases = _computed()
+    kept.keep(key, pickle.dumps(cases))
+    return cases
+
+
+def _computed() -> tuple[SuiteCase, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite's own arithmetic overflows on purpose
         from onnx.backend.test.loader import load_model_tests

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from builders import Net
 from families import FAMILIES
-from onnx import helper, numpy_helper
-from onnx.backend.test.loader import load_model_tests
+from onnx import helper
 from relay_check import check
 from relay_numbers import run
 from relay_parser import Function, RelayError, Tensor, parse
@@ -22,8 +20,7 @@ from mlftool.codegen.relay import relay_function, relay_text
 from mlftool.errors import MlfError
 from mlftool.frontends.models import imported
 from mlftool.ir.graph import Graph
-
-KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+from tests.conformance.suite import SuiteCase, load_suite
 
 
 def checked(graph: Graph) -> tuple[str, Function]:
@@ -59,15 +56,13 @@ def test_every_operator_test_of_onnx_that_we_import() -> None:
     pure Relay are run, and give what the tests expect."""
     texts, pure, failures = 0, 0, []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # onnx computes its expectations, infinities included
-        cases = [c for k in KINDS for c in load_model_tests(kind=k)]
-        for case in cases:
+        warnings.simplefilter("ignore")  # of infinities
+        for case in load_suite():
             try:
-                model = case.model or onnx.load(f"{case.model_dir}/model.onnx")
-                values = (*model.graph.input, *model.graph.output)
+                values = (*case.model.graph.input, *case.model.graph.output)
                 if not all(v.type.HasField("tensor_type") for v in values):
                     continue  # sequences, which only the model knows as such
-                graph = imported(model, "net")[0]
+                graph = imported(case.model, "net")[0]
             except MlfError:
                 continue  # not a model of ours yet
             texts += 1
@@ -82,22 +77,17 @@ def test_every_operator_test_of_onnx_that_we_import() -> None:
     assert pure > 600
 
 
-def plain(value: Any) -> np.ndarray[Any, Any]:
-    tensor = isinstance(value, onnx.TensorProto)
-    return numpy_helper.to_array(value) if tensor else np.asarray(value)
-
-
-def compared(graph: Graph, function: Function, case: Any) -> bool:
+def compared(graph: Graph, function: Function, case: SuiteCase) -> bool:
     """Whether the case has numbers and they agree; raises AssertionError where they do not."""
     if not case.data_sets:
         return False
     _, params = relay_function(graph)
     for inputs, wanted in case.data_sets:
         given = dict(zip([i.name for i in case.model.graph.input], inputs, strict=False))
-        arguments = [plain(given[n]) for n in graph.inputs]
+        arguments = [np.asarray(given[n]) for n in graph.inputs]
         arguments += [params[local] for local, _ in function.params[len(arguments) :]]
         for made, value in zip(run(function, arguments), wanted, strict=True):
-            expected = plain(value)
+            expected = np.asarray(value)
             if expected.dtype.kind in "iu":  # halves of quantised values may go either way
                 near = np.abs(made.astype(np.int64) - expected.astype(np.int64))
                 assert near.max(initial=0) <= (1 if "uant" in case.name else 0), "integers differ"
