@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, MlfError, Problem
 from mlftool.files import read_plain
+from mlftool.frozen import frozen, replace
 from mlftool.manifest import Limits, Manifest, UserTarget
 from mlftool.manifest.entries import Entry, executor_options, has_budget, ram_goal
 from mlftool.progress import step
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mlftool.mlf import Bundle
 
 
-@dataclass(frozen=True)
+@frozen
 class Memory:
     """What a module needs on a device, as far as that is known without linking."""
 
@@ -60,7 +60,7 @@ class Memory:
         return self.workspace_bytes + ends
 
 
-@dataclass(frozen=True)
+@frozen
 class Over:
     """A limit in the manifest that an entry exceeds."""
 
@@ -68,7 +68,7 @@ class Over:
     problem: Problem
 
 
-@dataclass(frozen=True)
+@frozen
 class Result:
     """The outcome of one entry. `exit_code` is 0 on success."""
 

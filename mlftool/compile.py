@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
 from onnx import ModelProto
 
@@ -28,6 +27,7 @@ from mlftool.frontends.load import load_model
 from mlftool.frontends.models import TFLite, imported, model_name, opened
 from mlftool.frontends.states import with_states
 from mlftool.frontends.streaming.rewrite import streamed
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
 from mlftool.limits import is_exhausted
@@ -170,7 +170,7 @@ def _crashed(spec: ModuleSpec, choose: Choose | None, error: Exception) -> MlfEr
     return as_ours(error, files=files, about=about)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Lowered:
     """A model's usual plan, what else its module is emitted from, and how to plan it again."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.frozen import frozen
 from mlftool.options import EXECUTORS, OPTIONS, Choice
 
 
@@ -32,7 +32,7 @@ def _is_any(value: Any) -> bool:
     return True
 
 
-@dataclass(frozen=True)
+@frozen
 class Option:
     """A key: how its value must be, in words and as a test."""
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+
+from mlftool.frozen import frozen, replace
 
 CHECK_FAILED = 1  # a comparison, budget or test did not hold
 BAD_INPUT = 2  # the user's files or flags are wrong
@@ -154,7 +155,7 @@ def _cut(text: str, most: int) -> str:
     return text[: most // 2] + left + text[-most // 4 :]
 
 
-@dataclass(frozen=True)
+@frozen
 class Problem:
     """One problem and where it is. `line` and `column` count from 1; 0 means unknown."""
 

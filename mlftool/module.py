@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlftool.backends.report import Report
 from mlftool.codegen.options import Options
 from mlftool.codegen.sources import Sources
 from mlftool.frontends.models import Source
+from mlftool.frozen import field, frozen
 from mlftool.ir.external import Library
 from mlftool.ir.graph import Graph
 from mlftool.options import CompilerOptions
@@ -19,7 +19,7 @@ from mlftool.proof.certificate import Proof
 from mlftool.targets import Target
 
 
-@dataclass(frozen=True)
+@frozen
 class ModuleSpec(CompilerOptions):
     """One model to compile, a file or a model in memory, and the compiler's options.
 
@@ -46,7 +46,7 @@ class ModuleSpec(CompilerOptions):
     ram_goal: int | None = None  # as ram_budget, but the least plan found is taken if none fits
 
 
-@dataclass(frozen=True)
+@frozen
 class Planned:
     """A model, and every decision that the compiler takes before it writes C."""
 
@@ -61,7 +61,7 @@ class Planned:
         return constants_bytes(self.program)
 
 
-@dataclass(frozen=True)
+@frozen
 class Module(Planned):
     """A compiled model: its graph, the compiler's decisions, and its files."""
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from mlftool.errors import Problem
+from mlftool.frozen import field, frozen, replace
 from mlftool.sizes import SIZE
 from mlftool.targets.pools import EXPECTED, PATTERN
 from mlftool.version import FORMATS
@@ -31,7 +32,7 @@ EXECUTORS = tuple(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Choice:
     """One of several words."""
 
@@ -39,12 +40,12 @@ class Choice:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Switch:
     """Yes or no; with the default None the executor decides."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Whole:
     """A whole number between two bounds."""
 
@@ -52,7 +53,7 @@ class Whole:
     last: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Word:
     """Text of one form."""
 
@@ -61,7 +62,7 @@ class Word:
     shown: str  # its form in the help of a command
 
 
-@dataclass(frozen=True)
+@frozen
 class Several:
     """A list of words, none of them twice. Of `pairs` a word is KEY=VALUE, and a manifest may have
     a mapping in its place, whose values may be whole numbers where there are `numbers`."""
@@ -72,7 +73,7 @@ class Several:
     numbers: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Need:
     """A value that another option must have; with `when`, only if this one has that value."""
 
@@ -110,7 +111,7 @@ class Planned(Protocol):
 Judge = Callable[[Any, Planned], Problem | None]
 
 
-@dataclass(frozen=True)
+@frozen
 class Option:
     """`flag` is its name in `mlftool compile`; TVM's options are read with TVM's others."""
 
@@ -184,7 +185,7 @@ def _readable_weights(form: str, planned: Planned) -> Problem | None:
     return Problem("MLF0405", text, help="leave out --weights, or use --weights text")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class CompilerOptions:
     """The options, in the order in which they are documented."""
 
@@ -403,7 +404,7 @@ METRICS: Mapping[str, str] = {
 _GOAL = r"([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?) ?(%|dB)?"
 
 
-@dataclass(frozen=True)
+@frozen
 class Goal:
     """An accuracy to keep: a share as 97% or 0.97, decibels as 30dB, or another number."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
+from mlftool.frozen import frozen, replace
 from mlftool.manifest import Manifest, Model
 from mlftool.manifest.quantize import cost_target
 from mlftool.stamps import Stamp
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME, REPORT = "quantized.onnx", "quantized.json"
 
 
-@dataclass(frozen=True)
+@frozen
 class Accuracy:
     """What quantising `model` cost: the accuracy of the float model, and of the quantised one."""
 

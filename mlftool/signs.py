@@ -4,10 +4,10 @@ other: zero points, limits and what padding holds are 128 less, too, so every re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from mlftool.frozen import field, frozen, replace
 from mlftool.ir.dtype import int8, uint8
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
@@ -48,7 +48,7 @@ def other(type_: TensorType) -> TensorType:
     return replace(type_, dtype=OTHER[type_.dtype.name])
 
 
-@dataclass(frozen=True)
+@frozen
 class Places:
     """The inputs and outputs of a node that may hold either type, each with the input that is its
     zero point, or None where elements are only moved or compared. `fill` is the input with what

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from mlftool.errors import MlfError, Problem, one_line
 from mlftool.frontends.given import with_values
 from mlftool.frontends.load import load_model
 from mlftool.frontends.models import TFLite, opened
+from mlftool.frozen import frozen, replace
 from mlftool.mlf import write_atomically
 from mlftool.mlf.bundle import new_folder
 from mlftool.mlf.interface import Tensor
@@ -40,7 +40,7 @@ UNCHECKED = "mlftool on this computer"  # which the project's other targets are 
 REFERENCE = "onnx's reference implementation"
 
 
-@dataclass(frozen=True)
+@frozen
 class Project:
     """What was written into `folder`: the model's name, the program whose outputs are expected,
     how this computer's compare with them, and the commands to go on with."""

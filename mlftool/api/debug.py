@@ -10,7 +10,6 @@ import ctypes
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from mlftool.codegen.names import member_names
 from mlftool.compile import compile_module
 from mlftool.config import PassContext
 from mlftool.files import default_cache
+from mlftool.frozen import frozen
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph
 from mlftool.mlf import make_folder, write_atomically
@@ -40,7 +40,7 @@ _ALIGNMENT = 64
 _INCLUDE = "codegen/host/include"
 
 
-@dataclass(frozen=True)
+@frozen
 class NodeRun:
     """A node that has just run, and its outputs."""
 

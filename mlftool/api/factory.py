@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mlftool.compile import compile_module
 from mlftool.config import DEBUG, Executor, PassContext, Runtime, settings
 from mlftool.describe import bundle
 from mlftool.errors import ArgumentError, Problem
+from mlftool.frozen import frozen, replace
 from mlftool.mlf import Bundle, write_atomically
 from mlftool.module import Module, ModuleSpec
 from mlftool.moved import OfTvm
@@ -28,7 +28,7 @@ from mlftool.runtime.nd import NDArray, array
 from mlftool.runtime.shared import build_library, checked_soname
 
 
-@dataclass(frozen=True)
+@frozen
 class SourceModule:
     """A C file of a library."""
 

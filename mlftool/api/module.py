@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mlftool.errors import ArgumentError, MlfError, Problem, did_you_mean
 from mlftool.frontends.load import load_model, read_bytes
 from mlftool.frontends.models import TFLite, imported, opened
 from mlftool.frontends.tflite.model import is_tflite
+from mlftool.frozen import field, frozen, replace
 from mlftool.ir import dtype as dtypes
 from mlftool.ir.graph import Graph
 from mlftool.moved import OfTvm
@@ -28,7 +28,7 @@ from mlftool.runtime.nd import NDArray, array
 Shapes = Mapping[str, Sequence[int]]
 
 
-@dataclass(frozen=True)
+@frozen
 class TensorType:
     """Extents and element type, under TVM's names."""
 
@@ -36,7 +36,7 @@ class TensorType:
     dtype: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Var:
     """An input of a function."""
 
@@ -48,7 +48,7 @@ class Var:
         return self.checked_type
 
 
-@dataclass(frozen=True)
+@frozen
 class Function(OfTvm):
     """The model's one function; `str()` is its Relay text."""
 
@@ -69,7 +69,7 @@ class Function(OfTvm):
         return self.text
 
 
-@dataclass(frozen=True)
+@frozen
 class IRModule(OfTvm):
     """A model. Methods return new modules; nothing changes in place."""
 

@@ -7,7 +7,6 @@ TIR; the file holds the same function in Relay.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mlftool.api.module import IRModule
@@ -19,11 +18,12 @@ from mlftool.codegen.templates import render
 from mlftool.compile import compile_module
 from mlftool.config import PassContext, Runtime
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.mlf.records import OPERATOR, Argument, Memory, ModuleRecord, TargetString
 from mlftool.module import Module, ModuleSpec
 
 
-@dataclass(frozen=True)
+@frozen
 class OperatorModule:
     """A compiled operator; export_model_library_format writes it."""
 

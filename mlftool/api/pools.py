@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from mlftool.errors import ArgumentError, Problem
+from mlftool.frozen import field, frozen
 
 LARGEST = (1 << 31) - 1  # where there is no hint: the plan takes what it needs
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolInfoProperties:
     """The size of a memory in bytes, -1 for any. What TVM says of speeds is accepted and unused:
     the order of pools says it."""
@@ -25,7 +25,7 @@ class PoolInfoProperties:
     target_burst_bytes: Any = None
 
 
-@dataclass(frozen=True)
+@frozen
 class WorkspacePoolInfo:
     """A memory that the application hands over, by its name in the header."""
 
@@ -34,14 +34,14 @@ class WorkspacePoolInfo:
     pool_info_properties: PoolInfoProperties = field(default_factory=PoolInfoProperties)
 
 
-@dataclass(frozen=True)
+@frozen
 class WorkspaceMemoryPools:
     """Pools, fastest first."""
 
     pools: Sequence[WorkspacePoolInfo]
 
 
-@dataclass(frozen=True)
+@frozen
 class ConstantPoolInfo:
     """A memory for constants, which no module here has."""
 
@@ -51,7 +51,7 @@ class ConstantPoolInfo:
     pool_info_properties: PoolInfoProperties = field(default_factory=PoolInfoProperties)
 
 
-@dataclass(frozen=True)
+@frozen
 class ConstantMemoryPools:
     """Refused by build unless it is empty."""
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlftool.backends import backends
 from mlftool.errors import ArgumentError, Problem
+from mlftool.frozen import frozen
 from mlftool.moved import OfTvm
 from mlftool.targets import Target as Device
 from mlftool.targets.strings import of_mapping, parse, without_backends
 
 
-@dataclass(frozen=True)
+@frozen
 class Kind:
     name: str
 

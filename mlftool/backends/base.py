@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.ir.external import BackendCode, Library
 from mlftool.ir.graph import Graph, Node
 from mlftool.targets import Target
@@ -17,7 +17,7 @@ NAME = r"[a-z][a-z0-9-]{0,30}"
 DEVICE = r"[a-z][a-z0-9_-]{0,30}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Backend:
     """A library or a device beside the core.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from mlftool.backends.base import Backend
 from mlftool.backends.composite import COMPOSITE
 from mlftool.backends.report import Kept, Offloaded, Report
 from mlftool.errors import MlfError, Problem, one_line
+from mlftool.frozen import frozen, replace
 from mlftool.ir import dtype
 from mlftool.ir.edit import Editor
 from mlftool.ir.external import PART, BackendCode, Part, c_name
@@ -28,7 +28,7 @@ from mlftool.keywords import KEYWORDS
 from mlftool.targets import Target
 
 
-@dataclass(frozen=True)
+@frozen
 class _Group:
     """Nodes of one part, in the graph's order; the last makes its result."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from mlftool.frozen import field, frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Offloaded:
     """Nodes that a backend computes in one call of `function`."""
 
@@ -16,7 +17,7 @@ class Offloaded:
     nodes: tuple[tuple[str, str], ...]  # name, operator
 
 
-@dataclass(frozen=True)
+@frozen
 class Kept:
     """A node that mlftool's kernels compute; `reasons` are those of backends that looked at it."""
 
@@ -25,7 +26,7 @@ class Kept:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class Report:
     """Of one model, in the order of its nodes."""
 

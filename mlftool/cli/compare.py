@@ -4,7 +4,6 @@ an archive its outputs."""
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from mlftool.cli.options import positive
 from mlftool.cli.terminal import as_json, put, said, terminal_of
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
+from mlftool.frozen import frozen
 
 if TYPE_CHECKING:
     from mlftool.insight.compare import Compared, Samples
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     return CHECK_FAILED if fails and found.first_wrong else 0
 
 
-@dataclass(frozen=True)
+@frozen
 class _Asked:
     """A model, what it is compared with, or where it runs."""
 

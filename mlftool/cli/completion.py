@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from mlftool.cli.terminal import put
+from mlftool.frozen import frozen
 
 HELP = "print a script that completes commands and options in bash, zsh or fish"
 GROUP = "help"
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-@dataclass(frozen=True)
+@frozen
 class _Option:
     """An option by its names; `values` are all it can take, if there are few."""
 

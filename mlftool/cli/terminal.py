@@ -24,6 +24,7 @@ from typing import Any, TextIO
 from mlftool.cli import formats
 from mlftool.cli.formats import FORMATS
 from mlftool.errors import ENVIRONMENT, MlfError, Problem, one_line, shown
+from mlftool.frozen import frozen
 from mlftool.progress import Listener, heard_by
 from mlftool.width import folded
 
@@ -97,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--color", choices=COLORS, default="auto", help=text)
 
 
-@dataclass(frozen=True)
+@frozen
 class Terminal:
     """How to talk to a person: stderr as it is now, and what the command line asked for."""
 

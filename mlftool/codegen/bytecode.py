@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlftool.codegen.kernels import Argument, Constant, Function, Step, Writer
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Graph
 from mlftool.mlf.bytecode import (
     CONSTANT,
@@ -32,7 +33,7 @@ from mlftool.plan.program import Call, Program
 FOREVER = (1 << 63) - 1
 
 
-@dataclass(frozen=True)
+@frozen
 class VmFunction:
     """A kernel as the interpreter calls it: its parameters, and the bytes of each."""
 
@@ -93,7 +94,7 @@ def listing(code: Code) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
+@frozen
 class _Frame:
     """A Program being written: where its workspace starts and where tensors from outside are."""
 

@@ -6,16 +6,16 @@ The kernels are those of every executor; only their caller differs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mlftool.codegen.kernels import Step, write_kernels
 from mlftool.codegen.templates import render
 from mlftool.codegen.weights import place
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Node
 from mlftool.plan.program import Program
 
 
-@dataclass(frozen=True)
+@frozen
 class DebugStep:
     """One call. `storages` are what its pointers point to, in order: name, offset in it, and how
     many bytes it has if it is scratch."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from mlftool.codegen.options import Options
 from mlftool.codegen.sources import Sources
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Graph
 from mlftool.options import CompilerOptions
 from mlftool.plan.program import Program
 
 
-@dataclass(frozen=True)
+@frozen
 class Executor:
     """A way to run a planned model; each calls the same kernels.
 

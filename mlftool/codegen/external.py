@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlftool.codegen.kernels import Function
@@ -11,12 +10,13 @@ from mlftool.codegen.options import Options
 from mlftool.codegen.sources import INCLUDE, LIB, SRC
 from mlftool.codegen.templates import render
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.ir.external import Part, c_name
 
 PARAMETER = "device_context_"  # of functions that are given a device's context
 
 
-@dataclass(frozen=True)
+@frozen
 class Offloaded:
     """What the backends of a module add to its archive, by names, and to its code: `devices` as
     templates name them, `hooks`, how the names of each device's functions begin, and whether any

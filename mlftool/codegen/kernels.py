@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from mlftool.codegen.names import comment
 from mlftool.codegen.notes import describe, describe_constant
 from mlftool.codegen.templates import open_text
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen, replace
 from mlftool.ir import dtype
 from mlftool.ir.external import Part
 from mlftool.ir.graph import Array, TensorType
@@ -30,7 +30,7 @@ from mlftool.plan.program import Call, Program, content_of
 MOST_CODE_BYTES = 1 << 20  # of one node's function; the longest of real models has some 100 KB
 
 
-@dataclass(frozen=True)
+@frozen
 class Function:
     """One static C function; calls whose kernels render to the same text share it."""
 
@@ -61,7 +61,7 @@ class Function:
         return replace(self, symbol=name(self.symbol), code=code)
 
 
-@dataclass(frozen=True)
+@frozen
 class Constant:
     """An array of the module's read-only data; equal contents are stored once."""
 
@@ -95,7 +95,7 @@ class Constant:
         return initialiser(values if values.size else np.zeros(1, values.dtype))
 
 
-@dataclass(frozen=True)
+@frozen
 class Argument:
     """One argument of a call: a constant, or a place in a storage."""
 
@@ -111,7 +111,7 @@ class Argument:
         return f"{const}{self.operand.ctype} *"
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """One call of one function."""
 
@@ -121,7 +121,7 @@ class Step:
     comment: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Kernels:
     """Everything a Program computes, as C."""
 

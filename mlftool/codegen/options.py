@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.options import CompilerOptions
 
 
-@dataclass(frozen=True)
+@frozen
 class Options:
     """`unpacked_api`: the module's own calls are plain C calls. `link_params`: constants are C
     arrays, not entries of the .params file. `system_lib`: packed functions are found by name."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlftool.codegen.external import PARAMETER
 from mlftool.codegen.kernels import Argument, Function, Kernels, Step, unused
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Graph, TensorType
 from mlftool.plan.blocks import aligned
@@ -22,7 +22,7 @@ ROLES = ("in", "const", "scratch", "out")
 LIMIT = 118  # TVM_CRT_MAX_STRLEN_FUNCTION_NAME - 2: what TVM's readers of names take
 
 
-@dataclass(frozen=True)
+@frozen
 class Packed:
     """A packed function around one static kernel, with the constants that are linked into it.
 
@@ -38,7 +38,7 @@ class Packed:
     first: Step
 
 
-@dataclass(frozen=True)
+@frozen
 class PackedStep:
     """One call of a packed function with its tensors."""
 

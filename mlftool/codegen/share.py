@@ -12,12 +12,12 @@ each call passes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mlftool.codegen.kernels import body_of
+from mlftool.frozen import frozen, replace
 from mlftool.ir.holes import Hole, filled, form, pieces
 from mlftool.ir.loops import MARKS
 from mlftool.ops.base import Kernel, Operand
@@ -58,7 +58,7 @@ def _class(kernel: Kernel, text: str) -> object:
     return operands, bool(kernel.inplace or kernel.overlap), form(text)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Table:
     """The parameter that holds numbers of one type; columns that agree for all layers are one."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from mlftool.frozen import field, frozen
 from mlftool.ir.graph import Array
 
 SRC, INCLUDE, LIB = "codegen/host/src", "codegen/host/include", "codegen/host/lib"
 
 
-@dataclass(frozen=True)
+@frozen
 class OperatorFunction:
     """A C function that computes a step, and what it allocates for itself while it runs."""
 
@@ -18,7 +18,7 @@ class OperatorFunction:
     workspace_bytes: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class Storage:
     """One entry of the graph executor's storage table; `binding` is the input that lives there."""
 
@@ -27,7 +27,7 @@ class Storage:
     binding: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Sources:
     """An executor's output for one module, and the archive's description of it."""
 

@@ -8,17 +8,17 @@ after each run.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array, Graph, State
 from mlftool.plan.blocks import aligned
 from mlftool.plan.program import Program
 
 
-@dataclass(frozen=True)
+@frozen
 class Slot:
     """Where a state is in the module's memory, in bytes: what a run reads, and what it writes."""
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mlftool.codegen.templates import open_text
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
+from mlftool.frozen import frozen
 from mlftool.ir.graph import View
 from mlftool.ir.holes import form
 from mlftool.mlf.strict import Checked, given
@@ -26,7 +27,7 @@ from mlftool.plan.select import Choose
 VERSION = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class Layer:
     """One kind of layer; `instructions` has every kernel that was compared."""
 
@@ -36,7 +37,7 @@ class Layer:
     instructions: Mapping[str, int]
 
 
-@dataclass(frozen=True)
+@frozen
 class Tuned:
     """What was measured for one target; `before` and `after` are of a whole inference."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from mlftool.codegen.kernels import Constant
 from mlftool.codegen.sources import INCLUDE
+from mlftool.frozen import frozen
 from mlftool.ir import dtype
 
 SUFFIX = ".weights"
@@ -25,7 +25,7 @@ SMALL_CONSTANT = 1024
 _ALIGNMENT = 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Filed:
     """A constant in the file."""
 
@@ -33,7 +33,7 @@ class Filed:
     offset: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Weights:
     """The constants of a module, each in one of two places."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mlftool.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Explanation:
     """Why an error happens and what to do. One example: a whole `manifest` that has it, a `command`
     that fails so, or a `message` of the kind. Tests try manifests and commands."""

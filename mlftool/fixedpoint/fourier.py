@@ -8,10 +8,10 @@ rounded decide the last bits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand, op
@@ -21,7 +21,7 @@ TYPES = ("int16", "int32", "float32")
 RADICES = (4, 2, 3, 5)
 
 
-@dataclass(frozen=True)
+@frozen
 class Stage:
     """Butterflies of `radix` values that lie `apart`; twiddle factors are `step` from another."""
 

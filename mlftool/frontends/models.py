@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +17,12 @@ from mlftool.files import read_plain
 from mlftool.frontends import load
 from mlftool.frontends.given import Numbers, with_values
 from mlftool.frontends.tflite.model import is_tflite
+from mlftool.frozen import frozen
 from mlftool.importer.onnx import import_model
 from mlftool.ir.graph import Graph
 
 
-@dataclass(frozen=True)
+@frozen
 class TFLite:
     """A TensorFlow Lite model in memory: the bytes of its file, what messages call it, and tensors
     that are outputs beside its own."""
@@ -90,7 +90,7 @@ def imported(
     return graph, hashlib.sha256(found.data).hexdigest()
 
 
-@dataclass(frozen=True)
+@frozen
 class _Question:
     """What an import depends on, of a model with external data inside it."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from onnx import GraphProto, NodeProto
 
+from mlftool.frozen import frozen
 from mlftool.importer.graphs import add_initializers, declared_in, ordered
 from mlftool.importer.protos import place
 from mlftool.importer.structure import free_names
@@ -118,7 +118,7 @@ class Control:
             raise Refuse("MLF0302", text)
 
 
-@dataclass(frozen=True)
+@frozen
 class Body:
     """A subgraph that is imported: what it computes is in a scope of its own."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from onnx import GraphProto, helper
 
+from mlftool.frozen import frozen
 from mlftool.importer.control_node import Control
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
@@ -135,7 +134,7 @@ def _counted(c: Control, states: int, body: Graph) -> int | None:
     return times if times <= MOST_COUNTED else None
 
 
-@dataclass(frozen=True)
+@frozen
 class _Part:
     """What a body's condition depends on."""
 

@@ -4,11 +4,11 @@ keeps the node, refuses it, or gives others that stand for it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.frozen import frozen, replace
 from mlftool.importer.calls import called, with_functions
 from mlftool.importer.checks import checked, worded
 from mlftool.importer.extents import adapted, produced
@@ -64,7 +64,7 @@ STAGES: tuple[Rule, ...] = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class _Item:
     """A node that waits for stage number `stage`, or for what `then` says of it."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mlftool.frozen import frozen, replace
 from mlftool.insight import cycles, table
 from mlftool.insight.subject import Subject, board_for
 from mlftool.insight.table import Cell, Ratio, Table
@@ -26,7 +26,7 @@ RUN_SECONDS = 0.2  # that a run on this computer shall take
 MOST = 999_999  # inferences of a run, as crt/runner/runner.c takes them
 
 
-@dataclass(frozen=True)
+@frozen
 class Bench:
     """A module in one place. `microseconds` are of one inference, the mean of each run; None is
     what is not known there."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from mlftool.errors import MlfError, Problem, one_line
 from mlftool.frontends.models import TFLite
+from mlftool.frozen import frozen
 from mlftool.insight import table
 from mlftool.insight.table import Cell, Table
 from mlftool.insight.trace import Finished, Result, Sample, Traced, run, samples_for, traced
@@ -26,7 +26,7 @@ USUAL_SAMPLES = 8  # of those that there are
 USUAL_SQNR = 10.0  # dB; below it a layer has gone wrong
 
 
-@dataclass(frozen=True)
+@frozen
 class Layer:
     """A layer of both sides. `other` is what the reference calls it if that is another name, `how`
     by what they were matched. `differing` elements are outside the tolerance of their type."""
@@ -41,7 +41,7 @@ class Layer:
     distance: Distance
 
 
-@dataclass(frozen=True)
+@frozen
 class Compared:
     """`unmatched` layers have no counterpart. Below an SQNR of `least` dB a layer has gone wrong;
     None where it has if it differs. `missing` is what an archive does not tell."""
@@ -158,7 +158,7 @@ def _places(
     return Compared(f"{name} on {place.target}", "this computer", layers, (), None, missing)
 
 
-@dataclass(frozen=True)
+@frozen
 class Samples:
     """Makes the samples of both models: up to `most` of a file that has either one's form, or one
     pattern."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from mlftool.frozen import frozen
 
 
 class Executed(Protocol):
@@ -25,7 +26,7 @@ class Executed(Protocol):
 Price = Callable[[Executed, Executed | None], float]
 
 
-@dataclass(frozen=True)
+@frozen
 class Core:
     """`price` of an instruction after the one before it, a branch with a condition as if it were
     not taken; `taken` is added if it is."""
@@ -36,7 +37,7 @@ class Core:
     checked: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Flash:
     """Program memory that gives `line_bytes` every `wait_states` + 1 cycles, without a cache. What
     it adds to loads of constants is not known, since their addresses are not traced."""

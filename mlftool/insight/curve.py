@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from mlftool.compile import compile_frontier
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import MlfError, one_line
+from mlftool.frozen import frozen, replace
 from mlftool.insight import svg
 from mlftool.insight.facts import on_board
 from mlftool.insight.subject import Subject
@@ -31,7 +31,7 @@ MOST_INSTRUCTIONS = 200_000_000
 COUNTED = ("instructions", "cycles", "flash")
 
 
-@dataclass(frozen=True)
+@frozen
 class Point:
     """A plan: the options that give it, "" if they are the module's own; its RAM, which is the
     workspace with inputs and outputs, in bytes; the runs of layers that it computes in bands; and
@@ -46,7 +46,7 @@ class Point:
     figures: Mapping[str, int]
 
 
-@dataclass(frozen=True)
+@frozen
 class Curve:
     """`own` is the module as it is, which its `points` may not have. The least RAM comes first."""
 
@@ -190,7 +190,7 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class _Scale:
     """A round first and last value, and the distance of its lines."""
 

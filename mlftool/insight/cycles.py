@@ -9,11 +9,11 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from mlftool.files import default_cache
+from mlftool.frozen import frozen
 from mlftool.insight.cores import CORES, FAST, Core, Flash, may_fall
 from mlftool.mlf.interface import Interface
 from mlftool.progress import step
@@ -35,7 +35,7 @@ _INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\s+(\S+)\s*(.*)$")
 _LABEL = re.compile(r"^[0-9a-f]+ <(.*)>:$")
 
 
-@dataclass(frozen=True)
+@frozen
 class Instruction:
     address: int
     function: str
@@ -43,7 +43,7 @@ class Instruction:
     operands: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Clocks:
     """Of one inference: instructions that were executed and the cycles they are estimated at."""
 

@@ -5,14 +5,13 @@ It is `executor-config/<executor>/<module>.json`, which archives that TVM made d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mlftool.frozen import frozen
 from mlftool.mlf.interface import member_of, read_description
 from mlftool.mlf.records import ModuleRecord
 from mlftool.mlf.strict import MAX_SIZE, Checked
 
 
-@dataclass(frozen=True)
+@frozen
 class Node:
     """One step: the ONNX node's name and operator, the kernel, and the C function it calls."""
 
@@ -23,7 +22,7 @@ class Node:
     macs: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Buffer:
     """Where a tensor, or a kernel's scratch, is in a pool from its first step to its last. Nothing
     makes an input or parameter, which `is_given`."""
@@ -37,7 +36,7 @@ class Buffer:
     is_given: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Pool:
     """A memory of the plan. `proof` says why no plan for this order is smaller: "liveness" or
     "search", "" if that is not known. `bound` is alive at the worst step, of `peak_node`."""
@@ -49,7 +48,7 @@ class Pool:
     peak_node: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Description:
     """Sizes in bytes. Each step has one of `nodes`."""
 

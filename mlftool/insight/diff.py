@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mlftool.errors import MlfError, Problem, did_you_mean, one_line
+from mlftool.frozen import frozen, replace
 from mlftool.insight import table, values
 from mlftool.insight.facts import METRICS, Facts, LayerFacts, is_measured
 from mlftool.insight.table import Growth, Signed, Table
@@ -23,7 +23,7 @@ LAYERS = 10  # that the text shows
 NOISE = 80
 
 
-@dataclass(frozen=True)
+@frozen
 class Figure:
     """A metric before and after; None where one side does not know it."""
 
@@ -41,7 +41,7 @@ class Figure:
         return self.change / self.before if self.before and self.change is not None else None
 
 
-@dataclass(frozen=True)
+@frozen
 class LayerChange:
     """A layer that is new, gone, or has another kernel or cost; None where it is not."""
 
@@ -62,7 +62,7 @@ def _cost(layer: LayerFacts | None) -> int:
     return layer.macs if layer.instructions is None else layer.instructions
 
 
-@dataclass(frozen=True)
+@frozen
 class Difference:
     """Two builds of one thing. `results` says whether they compute the same from a pattern, None
     if that is not known; `outputs` which of these differ and `constants` which of the model's, None
@@ -202,7 +202,7 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-@dataclass(frozen=True)
+@frozen
 class Limit:
     """What makes a comparison fail: `flash>+2%` a growth, `flash>64KiB` a size."""
 

@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
+from mlftool.frozen import field, frozen, replace
 from mlftool.insight.cycles import of_inference
 from mlftool.insight.description import described
 from mlftool.insight.profile import profile
@@ -42,7 +43,7 @@ METRICS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class LayerFacts:
     """A step; None is what is not known."""
 
@@ -52,7 +53,7 @@ class LayerFacts:
     instructions: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """What two builds of a module are compared by. `figures` has the metrics that are known;
     `interface` what a caller sees, in JSON; `outputs` is the SHA-256 of what the module computes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlftool.codegen.kernels import write_kernels
 from mlftool.codegen.notes import quantisation
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.insight import description, svg
 from mlftool.insight.description import Description, described
 from mlftool.insight.layout import ROWS, Place, placed
@@ -21,7 +21,7 @@ from mlftool.mlf import graph as graph_json
 from mlftool.module import Module
 
 
-@dataclass(frozen=True)
+@frozen
 class Box:
     """A node, an input or an output. `reads` are boxes before it; `cost` is in the drawing's unit,
     None of what costs nothing, and `about` is what a tooltip says."""
@@ -37,7 +37,7 @@ class Box:
     meaning: str = ""  # of its integers, such as "0.5 * (q + 3)"
 
 
-@dataclass(frozen=True)
+@frozen
 class Drawing:
     """`unit` is what costs are counted in."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from mlftool.codegen.kernels import Kernels, Step, write_kernels
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import DType, stored
 from mlftool.module import Module
 from mlftool.plan.program import Call, Program
 from mlftool.targets import Target
 
 
-@dataclass(frozen=True)
+@frozen
 class Layer:
     """One step of a module.
 

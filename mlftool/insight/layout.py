@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from mlftool.frozen import frozen
 
 ROWS = 40  # in a column
 SWEEPS = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """A box's column, its row in that column, and how far right it is in that row, from 0."""
 

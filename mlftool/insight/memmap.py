@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from mlftool.compile import compile_module
 from mlftool.errors import MlfError, one_line
+from mlftool.frozen import frozen, replace
 from mlftool.insight import svg
 from mlftool.insight.description import Buffer, Description, Pool, described
 from mlftool.insight.storage import planned
@@ -20,7 +20,7 @@ from mlftool.width import columns
 COLUMNS = 72  # of the text's chart
 
 
-@dataclass(frozen=True)
+@frozen
 class Way:
     """Options that were tried, and what a module takes with them: its workspace, with inputs and
     outputs the whole RAM, both in bytes, and its multiplications."""
@@ -31,7 +31,7 @@ class Way:
     macs: int
 
 
-@dataclass(frozen=True)
+@frozen
 class MemoryMap:
     """A module's plan; None for an archive that has none. `usual` is the module as it is, None
     where the archive tells no size; `ways` is what was tried and lowers it, None if nothing was."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import onnx
@@ -11,6 +10,7 @@ import onnx
 from mlftool.advice import advice
 from mlftool.compile import compile_module
 from mlftool.errors import MlfError, Problem, one_line
+from mlftool.frozen import frozen
 from mlftool.importer.sequences import RULES
 from mlftool.importer.structure import RANDOM
 from mlftool.insight.description import described
@@ -27,7 +27,7 @@ from mlftool.targets.kernels import KERNELS
 DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
 
 
-@dataclass(frozen=True)
+@frozen
 class Support:
     """An operator. `opsets` changed it, `how` is in a few words what becomes of it: "no" or "no:
     why" if nothing does. `types` are those of the standard for its first operand that tensors may
@@ -156,7 +156,7 @@ def to_json(found: Sequence[Support], targets: Sequence[str]) -> list[dict[str, 
     ]
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """A layer of a model: for each target the kernel that computes it, and, if that is a portable
     one, why."""
@@ -167,7 +167,7 @@ class Step:
     why: Mapping[str, str]
 
 
-@dataclass(frozen=True)
+@frozen
 class Judgement:
     """A model: its layers, or what keeps it from being compiled; and what could be better.
     `missing` is what an archive does not tell."""

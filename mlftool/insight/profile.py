@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mlftool.compile import compile_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen, replace
 from mlftool.insight import cycles, table
 from mlftool.insight.cores import CORES
 from mlftool.insight.description import described
@@ -29,7 +30,7 @@ from mlftool.tune.search import sample_of
 N = TypeVar("N", int, float)
 
 
-@dataclass(frozen=True)
+@frozen
 class Cost:
     """A layer, what it took, and the bytes of its function, which `sharers` layers call. `cycles`
     are estimated; None where no table has the core's prices."""
@@ -41,7 +42,7 @@ class Cost:
     cycles: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Profile:
     """A module on a board: its layers in the order in which they run. `flags` are gcc's, and
     `missing` says what could not be found out, and why. `between` is what the whole takes more

@@ -6,7 +6,6 @@ import hashlib
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from mlftool.errors import MlfError, one_line
+from mlftool.frozen import frozen
 from mlftool.insight import curve, graph, memmap, svg
 from mlftool.insight.facts import on_board
 from mlftool.insight.layout import ROWS
@@ -36,7 +36,7 @@ MOST_LAYERS = 400  # in the table, the dearest
 Sample = dict[str, Array]
 
 
-@dataclass(frozen=True)
+@frozen
 class Accuracy:
     """How outputs on the board compare with those that were expected, of so many samples."""
 
@@ -44,7 +44,7 @@ class Accuracy:
     comparison: Comparison
 
 
-@dataclass(frozen=True)
+@frozen
 class Report:
     """All that the page shows. `figures` are of the whole, `missing` what is not known and why;
     `plans` is None where they were not asked for."""
@@ -185,7 +185,7 @@ def _sizes(name: str, value: int) -> tuple[str, str]:
     return f"{value:,} B", f"{value / 1024:.1f} KiB" if value >= 1024 else ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Kind:
     """All layers that one kernel computes."""
 

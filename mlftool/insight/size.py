@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem, one_line
 from mlftool.files import read_plain
+from mlftool.frozen import frozen, replace
 from mlftool.insight.description import Description, described
 from mlftool.insight.subject import Subject, board_for
 from mlftool.insight.symbols import Symbol, symbols
@@ -37,7 +37,7 @@ _FILED = re.compile(r"tvmgen_(\w+)_step\d+_\w+")  # a constant that the assemble
 _STEP = re.compile(r"(?:tvmgen_\w+?_)?step(\d+)_\w+")
 
 
-@dataclass(frozen=True)
+@frozen
 class Tree:
     """A thing with its bytes, and the things that these consist of, largest first."""
 
@@ -50,7 +50,7 @@ class Tree:
         return data | ({"parts": [p.to_json() for p in self.parts]} if self.parts else {})
 
 
-@dataclass(frozen=True)
+@frozen
 class Size:
     """A program: two trees, and how many bytes of RAM it reserves for stack and heap. `module_ram`
     is what its module alone takes, `Subject.ram`; None of a program that the user linked."""
@@ -180,7 +180,7 @@ def text(size: Size, depth: int) -> str:
     return "\n".join(made)
 
 
-@dataclass(frozen=True)
+@frozen
 class Change:
     """A part in two programs; `depth` is how deep in the tree it is."""
 

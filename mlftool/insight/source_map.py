@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from mlftool.errors import MlfError, Problem, one_line
+from mlftool.frozen import frozen
 from mlftool.insight import table as tables
 from mlftool.insight.description import described
 from mlftool.insight.subject import Subject
@@ -41,7 +42,7 @@ class Span:
         return self.file == file and self.first <= line <= self.last
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """A function or a constant with the comment above it. `lines` begin at line `begin`."""
 
@@ -55,7 +56,7 @@ class Part:
         return _names(self.lines)
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """`nodes` are those of the model that the step computes; of an archive alone it is the one
     that it names. `calls` is empty where the runtime calls the function by its name."""
@@ -74,7 +75,7 @@ class Step:
         return (*self.definitions, *self.calls, *self.constants)
 
 
-@dataclass(frozen=True)
+@frozen
 class SourceMap:
     """`lines` counts those of all C files of the module, `mapped` those of steps. `without` names
     the nodes of the model that no step computes: constants, and what became a number of another

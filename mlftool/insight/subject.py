@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from mlftool.builder import spec_of
 from mlftool.compile import ModuleSpec, compile_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen, replace
 from mlftool.insight.description import described
 from mlftool.manifest.entries import Entry
 from mlftool.manifest.keys import Manifest
@@ -23,7 +23,7 @@ from mlftool.runtime.boards import BOARDS, Board, find
 from mlftool.runtime.interface import read_interface
 
 
-@dataclass(frozen=True)
+@frozen
 class Subject:
     """A module of an archive. `compiled` has all that the compiler knew of it; None where the
     archive was made elsewhere. `vectors` is the file that a manifest tests it with, within the
@@ -80,7 +80,7 @@ def of_archive(path: Path, module: str | None = None) -> Subject:
     return Subject(str(path), name, read_tar(path), module)
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """A module of a manifest's entry, before it is compiled: the model's key and its file."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elftools.dwarf.die import DIE
@@ -14,10 +13,11 @@ from elftools.elf.sections import SymbolTableSection
 
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
+from mlftool.frozen import frozen, replace
 from mlftool.runtime import elf as elf_file
 
 
-@dataclass(frozen=True)
+@frozen
 class Symbol:
     """A function or an object, and where its bytes are: in flash, in RAM, or in both if start-up
     code copies it. `unit` is the source file that defines it, "" where the compiler left no word of

@@ -6,9 +6,9 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from mlftool.errors import one_line
+from mlftool.frozen import frozen
 from mlftool.width import INDENT, columns, folded
 
 
@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"(?:(?!//|www\.)[\w ./:,+%=>()-])*")
 Cell = str | int | float | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Table:
     """`rows` have a cell for each of `heads`; `last` is the line that sums them up, if there is
     one. A column of text goes to the left, one of numbers to the right."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from mlftool.frontends.given import with_values
 from mlftool.frontends.load import load_model
 from mlftool.frontends.models import TFLite, imported, model_name, opened
 from mlftool.frontends.tflite.reader import read
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.mlf import Bundle
 from mlftool.mlf.interface import Interface, Tensor
@@ -34,7 +34,7 @@ from mlftool.runtime.interface import read_interface
 ALL_AT_ONCE = 256 << 10  # bytes of further outputs that any board has room for
 
 
-@dataclass(frozen=True)
+@frozen
 class Result:
     """What a layer gives: tensor `name`, which stands for the float tensor `meant` if it is
     quantised and for itself if not. `node` is the layer's; `cut` is the result of an activation
@@ -50,7 +50,7 @@ class Result:
     cut: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Traced:
     """A model that can be run with its layers' results. `factors` are those of tensors that a
     quantiser equalised."""
@@ -83,7 +83,7 @@ def traced(spec: ModuleSpec) -> Traced:
     return Traced(plain, model, results, sizes, interface.inputs, factors)
 
 
-@dataclass(frozen=True)
+@frozen
 class Finished:
     """A module of an archive: of its layers' results it gives the outputs alone."""
 

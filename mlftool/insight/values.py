@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.insight import table
 from mlftool.insight.table import Percent, Table
 from mlftool.ir.graph import Array, Graph
@@ -16,7 +16,7 @@ from mlftool.runtime.distance import distance
 SHOWN = 10
 
 
-@dataclass(frozen=True)
+@frozen
 class Change:
     """An array that differs. `before` and `after` are its type and shape, "" where it is not; of
     two that have the same shape, `differing` of `elements`, the `largest` difference and the RMSE;

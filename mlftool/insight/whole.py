@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mlftool.frozen import frozen
 from mlftool.insight.cycles import of_inference
 from mlftool.insight.subject import Subject
 from mlftool.runtime.boards import Board
 from mlftool.tune.marks import Sample, whole
 
 
-@dataclass(frozen=True)
+@frozen
 class Whole:
     """What `mlftool bench` says of one inference. `cycles` are estimated; None where no table has
     the core's prices."""

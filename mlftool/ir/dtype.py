@@ -11,16 +11,17 @@ slot is an element of bytes, "S64"; ONNX's arrays of objects are turned into the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes  # its import teaches numpy the names of the narrow types
 import numpy as np
 
+from mlftool.frozen import frozen
+
 assert ml_dtypes.bfloat16
 
 
-@dataclass(frozen=True)
+@frozen
 class DType:
     """An element type. `name` is numpy's and TVM's spelling; `c` stores one element, or several
     packed ones."""

@@ -8,8 +8,8 @@ any, and the device's `context` if there is a device. It returns 0, or anything 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from mlftool.frozen import field, frozen
 from mlftool.ir.graph import Array, Graph
 
 PART = "mlf.part"
@@ -20,7 +20,7 @@ def c_name(name: str) -> str:
     return name.replace("-", "_")
 
 
-@dataclass(frozen=True)
+@frozen
 class Library:
     """What a backend's code is linked with, as `external_dependencies` of an archive has it."""
 
@@ -29,7 +29,7 @@ class Library:
     url: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class BackendCode:
     """C for one part. `body` are the statements of its function; it may name the parameters above.
 
@@ -48,7 +48,7 @@ class BackendCode:
     macs: int = 0
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Part:
     """A subgraph, and the C that computes it in function `symbol`; `device` is "" for a library
     that runs on the core."""

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from mlftool.errors import Problem
+from mlftool.frozen import field, frozen, replace
 from mlftool.ir.dtype import DType
 
 T = TypeVar("T")
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class TensorType:
     """Element type and static shape; `()` is a scalar and an extent may be 0."""
 
@@ -45,7 +45,7 @@ def element(name: str, k: int) -> str:
     return f"{name}.{k}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Node:
     """One operator application.
 
@@ -81,7 +81,7 @@ class Node:
         return f"node '{self.name}' ({self.op})"
 
 
-@dataclass(frozen=True)
+@frozen
 class State:
     """What a model keeps from one call to the next: the input that reads it, the output that holds
     the next one, and what it is at first."""
@@ -91,7 +91,7 @@ class State:
     start: Array
 
 
-@dataclass(frozen=True)
+@frozen
 class Graph:
     """A model. Nodes are in execution order; inputs, consts and node outputs are all typed.
 
@@ -149,7 +149,7 @@ class Graph:
         yield "}"
 
 
-@dataclass(frozen=True)
+@frozen
 class View:
     """A node seen with the types and constants of its graph; what kernels are given.
 

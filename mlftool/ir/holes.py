@@ -10,11 +10,11 @@ a text is taken apart exactly where it was put together.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from mlftool.frozen import frozen
 from mlftool.ir.columns import aligned, column_of
 from mlftool.ir.lexemes import written
 from mlftool.ir.loops import MARKS, Token, entered, merged, nested, plain
@@ -23,7 +23,7 @@ from mlftool.ir.terms import names_of, settled
 _MARK = "\0"
 
 
-@dataclass(frozen=True)
+@frozen
 class Hole:
     """A place for a number, of which `text` is the C literal; for operand number `text` of an
     expression; or for the name of function `text`, which a call has."""

@@ -3,12 +3,11 @@ before memory is planned. What callers hold, inputs and outputs, does not count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Graph, Node
 
 
-@dataclass(frozen=True)
+@frozen
 class Live:
     """`total` bytes with a node's outputs apart from its inputs; of these a result could save
     `over` in the place of any input that is not read again, `beside` of one that is not the

@@ -15,11 +15,11 @@ A constant float tensor in place of b becomes one of integers: what is added, or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
@@ -31,7 +31,7 @@ MOST_EXCEPTIONS = 2
 _NEAR = sorted(product(range(-4, 5), repeat=2), key=lambda d: (d[0] ** 2 + d[1] ** 2, d))
 
 
-@dataclass(frozen=True)
+@frozen
 class Clamped:
     """clamp(t >> shift, low, high); where t is the first of an exception its second is added."""
 
@@ -52,7 +52,7 @@ class Clamped:
         return f"mlf_shift_clamp_i32({changed}, {self.shift}, {self.low}, {self.high})"
 
 
-@dataclass(frozen=True)
+@frozen
 class Sum:
     """t = a * m + b * n + add"""
 
@@ -64,7 +64,7 @@ class Sum:
         return f"{a} * {self.m} + {b} * {self.n} {_signed(self.add)}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Biased:
     """t = a * m + b"""
 
@@ -74,7 +74,7 @@ class Biased:
         return f"{a} * {self.m} + {b}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Scaled:
     """t = (a - zero) * b + add"""
 
@@ -85,7 +85,7 @@ class Scaled:
         return f"{_less(a, self.zero)} * {b} {_signed(self.add)}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Product:
     """t = ((a - zero of a) * (b - zero of b) * 2^14 * m >> 32) + add"""
 
@@ -109,7 +109,7 @@ def _signed(n: int) -> str:
 Form = Sum | Biased | Scaled | Product
 
 
-@dataclass(frozen=True)
+@frozen
 class Side:
     """One of the two: its scale and zero point."""
 
@@ -128,7 +128,7 @@ class Side:
         return (self.values - self.zero_point).astype(np.float32) * self.scale
 
 
-@dataclass(frozen=True)
+@frozen
 class Terms:
     """The values of one operand, and what they are multiplied by less their zero point."""
 

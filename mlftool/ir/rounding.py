@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array, Node
 
 ATTRIBUTE = "mlf.rounding"  # of a node: the value of a Rounding, EVEN where there is none
@@ -76,7 +77,7 @@ class Rounding(Enum):
         return made(np.asarray(x, np.int64), m, exponent)
 
 
-@dataclass(frozen=True)
+@frozen
 class Rescaling:
     """(x - before) * 2^left * m * 2^(exponent - 31) + after, rounded twice, within [low, high]
     where it is stored in 8 or 16 bits. Its fields are attributes of a node."""

@@ -8,8 +8,8 @@ integer (0 times a float may be -0 or NaN), or that it has no effect.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from mlftool.frozen import frozen
 from mlftool.ir.lexemes import (
     COMMENT,
     NAME,
@@ -36,7 +36,7 @@ _WORDS = _HEADS | {"return", "do", "else", "case", "goto", "break", "continue", 
 _CALLS = {"mlf_index", "mlf_min_i32", "mlf_max_i32", "mlf_clamp_i32"}  # that give an integer
 
 
-@dataclass(frozen=True)
+@frozen
 class Names:
     """What declarations say of names: variables, and what pointers and arrays consist of."""
 
@@ -86,14 +86,14 @@ def _loops(items: Sequence[Item]) -> list[Loop]:
     return found
 
 
-@dataclass(frozen=True)
+@frozen
 class Atom:
     """A name, a number, a call, an element, or brackets."""
 
     items: tuple[Item, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Unary:
     """An operator, or a type in brackets, before its operand."""
 
@@ -101,7 +101,7 @@ class Unary:
     operand: Term
 
 
-@dataclass(frozen=True)
+@frozen
 class Binary:
     operator: Lexeme
     left: Term

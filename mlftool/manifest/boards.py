@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from mlftool.frozen import frozen
 from mlftool.manifest import known
 from mlftool.manifest.kinds import OneOf, Reading, Size, Text
 from mlftool.manifest.records import Record, key
@@ -18,7 +18,7 @@ _LABEL = Text(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class UserTarget:
     """A board of your own: a built-in target with the memory it really has."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from mlftool.frozen import frozen
 from mlftool.manifest.keys import Archive, Manifest, Model
 from mlftool.options import OPTIONS
 from mlftool.runtime.boards import BOARDS
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """One archive: which models, for which target, each run by which executor."""
 

@@ -6,11 +6,11 @@ To add a key, add a field here. The classes are also what `load` returns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mlftool.errors import did_you_mean
+from mlftool.frozen import field, frozen, replace
 from mlftool.keywords import KEYWORDS
 from mlftool.manifest import known
 from mlftool.manifest.boards import USER_TARGET, UserTarget
@@ -66,7 +66,7 @@ _SHAPE = Shape(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Test:
     """Input tensors with the outputs they must give, and how far off these may be.
 
@@ -97,7 +97,7 @@ class Test:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class TestDefaults:
     """Defaults for tests of models."""
 
@@ -124,7 +124,7 @@ class TestDefaults:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Limits:
     """The most memory a model may take, in bytes."""
 
@@ -145,7 +145,7 @@ class Limits:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Budget(Limits):
     """The most memory a model may take, and limits for single targets."""
 
@@ -170,7 +170,7 @@ class Budget(Limits):
         return common, name
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Defaults:
     """Defaults for models and archives."""
 
@@ -203,7 +203,7 @@ class Defaults:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Named:
     """The model, and its targets."""
 
@@ -236,7 +236,7 @@ class Named:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Model(ForBazel, CompilerOptions, Named):
     """One ONNX model and everything to build from it.
 
@@ -322,7 +322,7 @@ class Model(ForBazel, CompilerOptions, Named):
         return tuple(dict.fromkeys(name for name in named if name))
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Archive:
     """Several models in one Model Library Format archive, for one target."""
 
@@ -395,7 +395,7 @@ MODEL = Record(Model, "a model", _finish_model)
 ARCHIVE = Record(Archive, "an archive", _finish_archive)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Manifest:
     """A whole manifest, checked, with defaults applied."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mlftool.errors import Problem, did_you_mean
+from mlftool.frozen import frozen
 from mlftool.manifest.nodes import Hole, Node, Place, Scalar, Sequence, clip, describe
 from mlftool.sizes import NUMBER, UNIT, UNITS
 
@@ -61,7 +62,7 @@ def refuse(
     return BAD
 
 
-@dataclass(frozen=True)
+@frozen
 class Text:
     """Text that matches `pattern` whole."""
 
@@ -94,7 +95,7 @@ class Text:
         return {"type": "string", "pattern": f"^(?:{self.pattern})$", **words}
 
 
-@dataclass(frozen=True)
+@frozen
 class File:
     """The path of a file that must exist, relative to the manifest, kept inside its folder."""
 
@@ -162,7 +163,7 @@ def _encodable(text: str) -> bool:
     return True
 
 
-@dataclass(frozen=True)
+@frozen
 class Constant:
     """One number and nothing else."""
 
@@ -184,7 +185,7 @@ class Constant:
         return {"type": "integer", "const": self.value}
 
 
-@dataclass(frozen=True)
+@frozen
 class Integer:
     """A whole number between two bounds."""
 
@@ -206,7 +207,7 @@ class Integer:
         return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
-@dataclass(frozen=True)
+@frozen
 class Number:
     """A finite number that is not negative."""
 
@@ -227,7 +228,7 @@ class Number:
         return {"type": "number", "minimum": 0}
 
 
-@dataclass(frozen=True)
+@frozen
 class Numbers:
     """A number or a list of numbers, as a tuple; whole ones stay whole."""
 
@@ -252,7 +253,7 @@ def _is_number(value: object) -> bool:
     return type(value) is float and math.isfinite(value)
 
 
-@dataclass(frozen=True)
+@frozen
 class Flag:
     """true or false."""
 
@@ -267,7 +268,7 @@ class Flag:
         return {"type": "boolean"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Size:
     """A number of bytes, bare or with a unit."""
 
@@ -297,7 +298,7 @@ class Size:
 _SIZE = rf"({NUMBER}) ?({UNIT})"
 
 
-@dataclass(frozen=True)
+@frozen
 class OneOf:
     """A name out of a fixed set, or one that the manifest declares in `section`."""
 

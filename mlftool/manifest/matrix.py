@@ -9,10 +9,10 @@ the manifest can say of a model, targets and executors included, holds for each 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 from mlftool.errors import did_you_mean
+from mlftool.frozen import frozen
 from mlftool.manifest.kinds import BAD, Reading, refuse
 from mlftool.manifest.nodes import Mapping, Node, Scalar, Sequence, clip, join
 from mlftool.manifest.records import kind_of
@@ -23,7 +23,7 @@ MAX_MODELS = 64
 NAMES = tuple(n for n, option in OPTIONS.items() if not isinstance(option.kind, Several))
 
 
-@dataclass(frozen=True)
+@frozen
 class Matrix:
     """Options with lists of their values; `expand` has removed the valid ones."""
 

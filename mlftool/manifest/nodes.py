@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
+
+from mlftool.frozen import frozen
 
 
 class Place(NamedTuple):
@@ -18,7 +19,7 @@ class Place(NamedTuple):
 TOP = Place(1, 1)
 
 
-@dataclass(frozen=True)
+@frozen
 class Scalar:
     """A single value. `value` is what YAML 1.2's core schema makes of it; `text` is as written."""
 
@@ -28,7 +29,7 @@ class Scalar:
     plain: bool  # written without quotes
 
 
-@dataclass(frozen=True)
+@frozen
 class Sequence:
     """A list, in block or flow form."""
 
@@ -36,7 +37,7 @@ class Sequence:
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Mapping:
     """Keys with values, in the file's order; keys are text and unique."""
 
@@ -44,7 +45,7 @@ class Mapping:
     entries: tuple[tuple[Scalar, Node], ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Hole:
     """Replaces a refused value, so that one mistake is reported once."""
 

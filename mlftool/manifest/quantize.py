@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from mlftool.frozen import frozen
 from mlftool.manifest.kinds import File, OneOf, Reading, Size, refuse
 from mlftool.manifest.nodes import Node, Scalar
 from mlftool.manifest.records import Record, key
@@ -16,7 +16,7 @@ from mlftool.targets import TARGETS
 _VALUE = r"([0-9]+(?:\.[0-9]+)?) ?(%|dB)"
 
 
-@dataclass(frozen=True)
+@frozen
 class Accuracy:
     """A share such as 97% or 0.97, or decibels."""
 
@@ -37,7 +37,7 @@ class Accuracy:
         return {"anyOf": [number, {"type": "string", "pattern": f"^(?:{_VALUE})$"}]}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Wanted:
     """The accuracy to keep."""
 
@@ -68,14 +68,14 @@ def _fit(values: dict[str, Any], path: str, reading: Reading) -> None:
         reading.report("MLF0109", reading.places[at], message, path=at)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Most:
     """The limit for the quantised model's memory."""
 
     flash: int = key(Size(), "The most bytes of constants.", example="64KiB")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Quantize:
     """How a float model becomes an integer one before it is compiled."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from mlftool.errors import did_you_mean, nearest
+from mlftool.frozen import field, frozen
 from mlftool.manifest.kinds import BAD, Flag, Integer, Kind, OneOf, Reading, Text, refuse
 from mlftool.manifest.nodes import (
     Mapping,
@@ -25,7 +26,7 @@ from mlftool.manifest.reader import read_nodes
 from mlftool.options import Choice, Option, Several, Switch, Whole, Word
 
 
-@dataclass(frozen=True)
+@frozen
 class ListOf:
     """A list, as a tuple; `unique` refuses an entry that is there already."""
 
@@ -60,7 +61,7 @@ class ListOf:
         return {"type": "array", "items": self.item.schema(), **bounds, **unique}
 
 
-@dataclass(frozen=True)
+@frozen
 class OneOrMany:
     """One value, or a list of different ones; always read as a tuple."""
 
@@ -85,7 +86,7 @@ class OneOrMany:
 NAME = Text("the name of a tensor, without '='", "[^=]+")
 
 
-@dataclass(frozen=True)
+@frozen
 class NameOrNumber:
     """Always read as a text."""
 
@@ -101,7 +102,7 @@ class NameOrNumber:
         return {"anyOf": [NAME.schema(), {"type": "integer"}]}
 
 
-@dataclass(frozen=True)
+@frozen
 class PairsOf:
     """Words KEY=VALUE: a list of them, one of them, or a mapping; always read as a tuple."""
 
@@ -128,7 +129,7 @@ class PairsOf:
         return {"anyOf": [pairs, *OneOrMany(self.many).schema()["anyOf"]]}
 
 
-@dataclass(frozen=True)
+@frozen
 class Shape:
     """The extents of a tensor; their product must be one a 32-bit device can index."""
 
@@ -156,7 +157,7 @@ def _place(key: Scalar, value: Node) -> Place:
     return key.at if isinstance(value, Mapping) else value.at
 
 
-@dataclass(frozen=True)
+@frozen
 class MapOf:
     """A mapping from names the user chooses to values of one kind; a bad entry is left out."""
 
@@ -187,7 +188,7 @@ class MapOf:
         return {"type": "object", "propertyNames": names, "additionalProperties": values, **least}
 
 
-@dataclass(frozen=True)
+@frozen
 class Key:
     """What the table says about one key."""
 
@@ -265,7 +266,7 @@ def _hints(about: Key) -> dict[str, Any]:
 Finish = Callable[[dict[str, Any], str, Reading], None]
 
 
-@dataclass(frozen=True)
+@frozen
 class Record:
     """A mapping with known keys, read into the dataclass `cls`.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from mlftool.frozen import frozen
 from mlftool.manifest.kinds import BAD, OneOf, Reading, Text
 from mlftool.manifest.nodes import Node
 from mlftool.manifest.records import ListOf, MapOf, key
@@ -23,7 +23,7 @@ _LABEL = Text(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class _Visibility(ListOf):
     """A list of labels; Bazel takes `//visibility:public` and `//visibility:private` alone."""
 
@@ -44,7 +44,7 @@ SIZES = ("small", "medium", "large", "enormous")
 TIMEOUTS = ("short", "moderate", "long", "eternal")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ForBazel:
     """Keys that do not change an archive: where and for whom a model is built and tested."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.micro.executors import (
     AotModule,
     LayerTime,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _PATIENT = TransportTimeouts(5, 60, 600)  # a simulator, and an inference that it takes minutes for
 
 
-@dataclass(frozen=True)
+@frozen
 class Driven:
     """What a host learned. `layers` is empty unless they were asked for."""
 

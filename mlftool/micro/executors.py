@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mlftool.errors import MlfError, did_you_mean
+from mlftool.frozen import frozen
 from mlftool.micro.errors import MicroInputError, RPCError
 from mlftool.micro.packets import Tensor, TypeCode, Value
 from mlftool.micro.session import Device, Function, Module, RemoteArray, Session, named_inputs
@@ -185,7 +185,7 @@ class LocalGraphModule(OfTvm):
             function(*arguments)
 
 
-@dataclass(frozen=True)
+@frozen
 class LayerTime:
     """What a layer takes on the board."""
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import binascii
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+
+from mlftool.frozen import frozen
 
 START = b"\xff\xfd"
 NOP = b"\xfe"  # before the first frame: it ends an escape that the receiver may be left within
@@ -36,7 +37,7 @@ class Damage(Enum):
     CHECKSUM = "its checksum differs"
 
 
-@dataclass(frozen=True)
+@frozen
 class Message:
     session: int  # low byte: the starter's nonce; high byte: the other's
     type: int

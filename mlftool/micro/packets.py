@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.micro.errors import RPCError
 
 CPU = (1, 0)  # device type and number
@@ -50,7 +50,7 @@ class TypeCode(IntEnum):
     NDARRAY = 13
 
 
-@dataclass(frozen=True)
+@frozen
 class Tensor:
     """A tensor in a board's memory: elements are compact."""
 
@@ -65,7 +65,7 @@ class Tensor:
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
-@dataclass(frozen=True)
+@frozen
 class Value:
     """An argument or result: its type, and an int, float, str, bytes, Tensor or None."""
 

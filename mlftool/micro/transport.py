@@ -19,9 +19,9 @@ import sys
 import termios
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from mlftool.frozen import frozen
 from mlftool.micro.errors import IoTimeoutError, MicroError, TransportClosedError
 from mlftool.micro.project_api.line_process import LineProcess
 
@@ -29,7 +29,7 @@ CHUNK = 1 << 16  # bytes of one read
 AT_ONCE = 256  # bytes of one write to a serial port
 
 
-@dataclass(frozen=True)
+@frozen
 class TransportTimeouts:
     """How long a session waits, in seconds. 0 is for ever, which is never a default."""
 

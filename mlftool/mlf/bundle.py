@@ -13,18 +13,18 @@ import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 from mlftool.files import MANIFEST_SUFFIXES, MODEL_SUFFIXES
+from mlftool.frozen import frozen
 from mlftool.mlf.untar import TarError, read_folder, read_members
 
 MACHINE_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 LATEST = 8**11 - 1  # the last second a tar header can hold
 
 
-@dataclass(frozen=True)
+@frozen
 class Bundle:
     """An archive's files by name, such as "codegen/host/src/kws_lib0.c"."""
 

@@ -8,7 +8,8 @@ the workspace, or the number of an input, output or constant.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from mlftool.frozen import frozen
 
 VERSION = 1
 MAGIC = 0x4D560000 | VERSION  # the first word: "MV" and the version
@@ -36,7 +37,7 @@ OPERANDS = {
 NAMES = tuple(OPERANDS)
 
 
-@dataclass(frozen=True)
+@frozen
 class Instruction:
     """One instruction: the word it starts at, what it does, and its operands."""
 

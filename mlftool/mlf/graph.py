@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from mlftool.frozen import frozen
 from mlftool.mlf.params import MAX_NDIM
 from mlftool.mlf.strict import MAX_SIZE, Checked, decoded
 
@@ -23,7 +23,7 @@ NOP = "__nop"  # the input under another shape
 _NODE_KEYS = {"op", "name", "inputs", "attrs", "attr"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """An output of a node: a tensor, and the buffer it lives in."""
 
@@ -32,7 +32,7 @@ class Entry:
     storage_id: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Node:
     """`function` is "" for an input or parameter. `inputs` and `outputs` count entries."""
 
@@ -42,7 +42,7 @@ class Node:
     outputs: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Graph:
     """Nodes in the order of their calls; `arguments` are nodes, `heads` are entries."""
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.mlf.records import ModuleRecord
 from mlftool.mlf.strict import MAX_SIZE, Checked, decoded
 
@@ -25,7 +25,7 @@ _SLOTS = re.compile("bytes([1-9][0-9]{0,5})")
 MAX_TENSOR = 2**31 - 1  # bytes; microcontrollers have far less
 
 
-@dataclass(frozen=True)
+@frozen
 class Tensor:
     """An input or output. `name` is the model's own and may hold anything; `c_name` is C's.
 
@@ -56,7 +56,7 @@ class Tensor:
         return data
 
 
-@dataclass(frozen=True)
+@frozen
 class Interface:
     """One module, its tensors in call order, and the sizes its compiler stated.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from mlftool.frozen import frozen
 from mlftool.mlf.records import OPERATOR
 
 CODE = re.compile(r"(codegen/host/(?:src|lib)/)(?P<module>.*)_lib(?P<index>\d+\.(?:c|cc|cpp|o))")
 _OLD_CODE = re.compile(r"(codegen/host/(?:src|lib)/)lib(?P<index>\d+\.(?:c|cc|cpp|o))")
 
 
-@dataclass(frozen=True)
+@frozen
 class Layout:
     """The names of one archive's version and style."""
 

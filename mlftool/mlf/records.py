@@ -6,8 +6,8 @@ Files go by the names that version 7 gives them; mlf/layout.py knows the older n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from mlftool.frozen import field, frozen
 from mlftool.version import FORMATS
 
 CPU = 1  # DLDeviceType
@@ -19,7 +19,7 @@ LATEST = VERSIONS[-1]
 CRT_VERSION = "0.18.0"
 
 
-@dataclass(frozen=True)
+@frozen
 class IoTensor:
     """An input or output as `memory.functions.main` lists it: there is no shape and no order."""
 
@@ -28,7 +28,7 @@ class IoTensor:
     size_bytes: int
 
 
-@dataclass(frozen=True)
+@frozen
 class MainMemory:
     """What one run takes on one device. `inputs` and `outputs` are None before TVM 0.11."""
 
@@ -40,7 +40,7 @@ class MainMemory:
     device: int = CPU
 
 
-@dataclass(frozen=True)
+@frozen
 class FunctionMemory:
     """A kernel and its workspace on each device: (device, bytes)."""
 
@@ -48,7 +48,7 @@ class FunctionMemory:
     workspace: tuple[tuple[int, int], ...] = ((CPU, 0),)
 
 
-@dataclass(frozen=True)
+@frozen
 class Storage:
     """A storage id of the graph executor: a buffer that tensors share one after the other."""
 
@@ -57,7 +57,7 @@ class Storage:
     input_binding: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Argument:
     """An argument of an operator archive's function; inputs and outputs look alike."""
 
@@ -67,7 +67,7 @@ class Argument:
     size_bytes: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Memory:
     """`sids` is for graph executors, `operators` for operator archives, the rest for models."""
 
@@ -77,7 +77,7 @@ class Memory:
     operators: Mapping[str, tuple[Argument, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class Dependency:
     """An entry of `external_dependencies`."""
 
@@ -90,7 +90,7 @@ class Dependency:
 STANDALONE_CRT = Dependency("tvm_standalone_crt", "./runtime", "mlf_path", CRT_VERSION)
 
 
-@dataclass(frozen=True)
+@frozen
 class TargetString:
     """A target string and the device type it is for, which versions 2 to 5 tell."""
 
@@ -98,7 +98,7 @@ class TargetString:
     device: int = CPU
 
 
-@dataclass(frozen=True)
+@frozen
 class ModuleRecord:
     """One module: what metadata.json says of it, and its own files.
 
@@ -143,7 +143,7 @@ class ModuleRecord:
         return self.files.get(f"executor-config/{self.executor}/{self.name}.json")
 
 
-@dataclass(frozen=True)
+@frozen
 class Archive:
     """A whole archive. `shared` are the files that belong to no module, such as runtime/."""
 

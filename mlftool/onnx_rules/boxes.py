@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from onnx import NodeProto
 
+from mlftool.frozen import frozen
 from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, TensorType
@@ -235,7 +235,7 @@ def counted(scope: Scope, out: str, symbols: Symbols, shape: Sequence[int], row:
     scope.nodes.append(Node("mlf.Count", inputs, (out,), {"factor": factor}, out))
 
 
-@dataclass(frozen=True)
+@frozen
 class Made:
     """What a node makes whose extents depend on values: of each output, by its place, the element
     type, the bounds and the axis that has the extent, -1 if none has. The extent itself is the

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 from onnx import FunctionProto, NodeProto, TypeProto
 
 from mlftool.errors import Problem
+from mlftool.frozen import field, frozen, replace
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
 
@@ -17,7 +17,7 @@ Report = Callable[..., None]  # (code, message, path, help)
 Symbols = tuple[str, ...]  # per axis: the tensor with its extent, "" where it is static
 
 
-@dataclass(frozen=True)
+@frozen
 class Scope:
     """The maps belong to a graph and grow while it is imported; what stands above them holds for
     one place in it, and `replace` derives a scope for another."""
@@ -98,19 +98,19 @@ class Scope:
         return node.name or f"{node.op_type}_{self.index}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Next:
     """The node, as it is or in another form, is for the next stage."""
 
     node: NodeProto
 
 
-@dataclass(frozen=True)
+@frozen
 class Keep:
     """What the node gives is in the scope."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Replace:
     """Other nodes stand for the node, in `scope` if that is another one. When they are imported,
     `then` says what becomes of the node (see `stepwise`). With `scalars`, tensors without

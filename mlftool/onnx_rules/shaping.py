@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
 from mlftool.onnx_rules.scope import CONSTANT, Refuse, Scope
@@ -18,7 +19,7 @@ Shape = tuple[int, ...]
 INT64 = np.int64
 
 
-@dataclass(frozen=True)
+@frozen
 class Element:
     """Its bounds, None where they are not known; `symbol`: the extent that it is, or ""."""
 
@@ -64,7 +65,7 @@ def reckoned(
     return pick
 
 
-@dataclass(frozen=True)
+@frozen
 class Box:
     """What a shaper makes: per axis its bound, and the true extent: a static one, or a value's name
     (an int64 of one element). `known` are extents of other tensors that these are: such a tensor

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, TypeGuard
 
+from mlftool.frozen import field, frozen
 from mlftool.ir.edit import Editor
 from mlftool.ir.external import Part
 from mlftool.ir.graph import Array, Node, TensorType, View
@@ -60,7 +60,7 @@ ROUNDED = "mlf.rounded"
 STACK_LIMIT_BYTES = 1024  # scratch up to here is a local array, as TVM's generated kernels do
 
 
-@dataclass(frozen=True)
+@frozen
 class Operand:
     """One parameter of a kernel's C function."""
 
@@ -80,7 +80,7 @@ class Operand:
         return self.role == "scratch" and small and not self.planned
 
 
-@dataclass(frozen=True)
+@frozen
 class Packed:
     """How scratch is filled that holds a constant while its kernel runs (plan/flash.py).
 
@@ -97,7 +97,7 @@ class Packed:
         return () if self.form == "scaled" else ("mlf/unpack.h",)
 
 
-@dataclass(frozen=True)
+@frozen
 class Kernel:
     """One way to compute one node: a template, and everything the template may read."""
 
@@ -131,7 +131,7 @@ class Layout(Enum):
     MATRICES = auto()  # one MATRIX for each of the first operand
 
 
-@dataclass(frozen=True)
+@frozen
 class Contracts:
     """Where a sum of products has its operands. The first is input 0; a quantised one's scale and
     zero point are inputs 1 and 2, the weights' 4 and 5."""
@@ -166,7 +166,7 @@ class Contracts:
         return int(attrs.get("group", 1)) if self.layout is Layout.TRANSPOSED else 1
 
 
-@dataclass(frozen=True)
+@frozen
 class Moved:
     """The inputs and outputs that carry elements, None for all; others say where to or where from.
     Input `fill` has the one element that stands where no other does."""
@@ -192,7 +192,7 @@ Types = Sequence[TensorType | None]
 Forms = tuple[Sequence[str], Mapping[str, int]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """A typed node. Inputs that were left out are None."""
 
@@ -238,7 +238,7 @@ Expansion = Callable[[Steps], None]
 Expression = Callable[..., str]
 
 
-@dataclass(frozen=True)
+@frozen
 class Signature:
     """How many inputs and outputs a node may have, and which attributes."""
 
@@ -254,7 +254,7 @@ class Signature:
         return Signature(inputs, tuple(attributes), int(outputs or 1))
 
 
-@dataclass(frozen=True)
+@frozen
 class Op:
     """Everything any stage may ask about an operator. One stands in the file of its family."""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import int32, of
 from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number, numbers
@@ -33,7 +33,7 @@ BLOCK = 256
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
-@dataclass(frozen=True)
+@frozen
 class Contraction:
     """The geometry of one contraction. A Gemm is a 1x1 convolution over its rows.
 
@@ -215,7 +215,7 @@ def _shape_of(v: View) -> Contraction:
     return Contraction(v, 1, k, v.y.shape[-1], (m,), (m,), (1,), (1,), (1,), (0,), 1)
 
 
-@dataclass(frozen=True)
+@frozen
 class Quantisation:
     """The constants of a quantised contraction: y = sat(round(acc * scale) + y_zero_point), or, in
     float, y = acc * scale. Kernels read `factor`, the scale in the form that the rounding needs."""
@@ -390,7 +390,7 @@ def scale_operand(q: Quantisation, width: int = 1) -> Operand:
     return Operand("scale", of(array).c, "const", array=array)
 
 
-@dataclass(frozen=True)
+@frozen
 class Stored:
     """What becomes of one accumulator: after `statements`, y[index] = result, if `guard` holds or
     is ""."""

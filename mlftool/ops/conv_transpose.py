@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import int32, int64
 from mlftool.ir.graph import View
 from mlftool.onnx_rules.boxes import OF_BATCHES
@@ -35,7 +35,7 @@ from mlftool.ops.scalar import Store, around, literal, tensor_operand
 Requantised = Callable[[Contraction, Quantisation, str, str], str]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Sum:
     """The holes of the loop nest: an accumulator's type and first value, the factors of a product,
     and what is made of the sum."""

@@ -9,13 +9,13 @@ integers that give them. Without such the chain stays as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.ir.pair_forms import (
@@ -34,7 +34,7 @@ from mlftool.ir.rounding import RAISED, Rescaling
 from mlftool.ops.base import Trait, is_a, record
 
 
-@dataclass(frozen=True)
+@frozen
 class Pair:
     """The inputs a and b, t of them, and what becomes of t. Where `b` is a constant float tensor,
     `array` has what stands for it in integers."""
@@ -45,7 +45,7 @@ class Pair:
     array: Array | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class _Tail:
     """What becomes of the sum or product: limits, a scale and a zero point."""
 
@@ -183,7 +183,7 @@ def _limits(graph: Graph, node: Node) -> tuple[float, float] | None:
     return limits(known)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Integers:
     """One of two tensors that are rescaled, added and rescaled again, as `out` says."""
 

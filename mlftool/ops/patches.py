@@ -11,8 +11,8 @@ Consecutive steps that differ in where they read and write only are one loop.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, op
 from mlftool.ops.scalar import tensor_operand
@@ -21,7 +21,7 @@ NAME = "mlf.Patches"
 INPUT, OUTPUT, ROWS = "x", "y", "rows"
 
 
-@dataclass(frozen=True)
+@frozen
 class Move:
     """Rows that are kept: `size` bytes of `rows`, from one offset to another."""
 
@@ -30,7 +30,7 @@ class Move:
     size: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Layer:
     """A call of graph `key`; its arguments are offsets in bytes, each from a base."""
 

@@ -8,11 +8,11 @@ sum is (W x + R h) + (Wb + Rb), products as mlf/dot.h adds them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from onnx import NodeProto
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
 from mlftool.onnx_rules.boxes import each_alone
@@ -107,7 +107,7 @@ def _layout(v: View, directions: int, hidden: int) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
+@frozen
 class Panels:
     """How a kernel multiplies by x1 and x2 if it packs them: in panels of `columns` rows, whose
     products `function` of header `include` adds to as many sums (mlf/vfp.h says how). The rows

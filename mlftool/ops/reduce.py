@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from onnx import NodeProto, helper
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import DType, float32, int32, int64
 from mlftool.ir.graph import Node, View
 from mlftool.ir.relay import Rule, Site
@@ -34,7 +34,7 @@ from mlftool.ops.scalar import Scalar, around, expressed, literal, settle, tenso
 BLOCK = 256
 
 
-@dataclass(frozen=True)
+@frozen
 class Member:
     """`step`: the elementwise operator that joins two, or mlf.LogAddExp; `start`: its neutral
     element; `value`: what is made of an element first, if anything; `finish`: of the accumulator

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
 from mlftool.ir.holes import filled, operand, real, whole, with_operands
@@ -22,7 +22,7 @@ from mlftool.ops.base import OPS, Operand, Trait, has
 from mlftool.ops.pairs import Pair, in_integers
 
 
-@dataclass(frozen=True)
+@frozen
 class Scalar:
     """A C expression of one element; `value` if it is known at compile time."""
 

@@ -8,11 +8,11 @@ output channels side by side.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 
 LEAST_RUN = 8  # elements for each scale
@@ -26,7 +26,7 @@ STEPS = (0, -1, 1, -2, 2)
 ELEMENT, FLOAT_OPERATIONS = 8, 2
 
 
-@dataclass(frozen=True)
+@frozen
 class Scaled:
     """An array that is stored as `scales[block, lane] * numbers[block, run, lane]`."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from onnx import NodeProto
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import OF_BATCHES, OF_ROWS, as_it_is, each_alone
@@ -41,7 +41,7 @@ from mlftool.ops.scalar import Load, Store, around, read_by
 BLOCK = 256  # of elements whose sum is added to the row's, as contractions do
 
 
-@dataclass(frozen=True)
+@frozen
 class Rows:
     """How a tensor falls into rows."""
 

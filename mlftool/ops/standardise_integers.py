@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array, TensorType, View
 from mlftool.ops.base import Attributes, Kernel, Known, Operand, Trait, op
 from mlftool.ops.scalar import around
@@ -27,7 +27,7 @@ LEAST, ENOUGH = 10, 24  # bits after the point of a result
 _VARIANCE = 14  # bits of the largest of 8-bit elements
 
 
-@dataclass(frozen=True)
+@frozen
 class Numbers:
     """`under` bits after the point has what is under the root, `epsilon` of it the constant part.
     Quotients have `root` bits before the point. Results are their products with `factors`, plus

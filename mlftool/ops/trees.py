@@ -6,11 +6,11 @@ Nodes are arrays; a child that is negative is leaf number -1 - child.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Array, TensorType, View
 from mlftool.onnx_rules.boxes import OF_BATCHES
@@ -23,7 +23,7 @@ MEMBER = 6
 AVERAGE, SUM, LEAST, MOST = range(4)
 
 
-@dataclass(frozen=True)
+@frozen
 class Forest:
     """The arrays of an ensemble, checked: no index leaves its array, no walk goes in a circle."""
 

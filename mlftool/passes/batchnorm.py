@@ -9,10 +9,9 @@ Products are made in float64 and rounded once, so sums change by what a rounding
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.ops.base import Trait, contracts, is_a, record
@@ -20,7 +19,7 @@ from mlftool.ops.reference import evaluate
 from mlftool.passes.order import rewrite
 
 
-@dataclass(frozen=True)
+@frozen
 class Affine:
     """What a node makes of `data`: data * factor + addend, float64, per channel."""
 

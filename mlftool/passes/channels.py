@@ -13,11 +13,11 @@ its own readers can. Results are the same bits: nothing is left out that could h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
 from mlftool.ops.base import Contracts, Layout, contracts
@@ -36,7 +36,7 @@ from mlftool.passes.order import rewrite
 GROUP = 8  # channels
 
 
-@dataclass(frozen=True)
+@frozen
 class _Layer:
     """A convolution that can lose channels: one of all channels, or a depthwise one."""
 
@@ -60,7 +60,7 @@ class _Layer:
         return np.asarray(w.sum(axis=tuple(range(1, w.ndim - 1))))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Known:
     """Which channels of a tensor are constant, and their values."""
 

@@ -14,11 +14,11 @@ it is, to be fused into the kernel's store:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
@@ -28,7 +28,7 @@ from mlftool.passes.order import rewrite
 from mlftool.passes.qdq import per_tensor
 
 
-@dataclass(frozen=True)
+@frozen
 class _Match:
     """A float contraction with everything quantised around it. What there is no `q` for is made in
     float from the accumulator."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Graph
 
 Rewrite = Callable[[Graph], Graph]
 ALWAYS = -1
 
 
-@dataclass(frozen=True)
+@frozen
 class Pass:
     """A rewrite of the graph, and its place: after and before the passes of these names.
 

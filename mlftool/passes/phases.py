@@ -13,11 +13,11 @@ products in the opposite order of kernel positions, on every target.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
 from mlftool.ops.base import Contracts, contracts
@@ -27,7 +27,7 @@ from mlftool.passes.order import rewrite
 MOST_GROWTH = 2  # times the weights that zeros may make of them
 
 
-@dataclass(frozen=True)
+@frozen
 class _Axis:
     """One spatial axis. Input pixel q + offset meets output pixel stride * q + phase - lead, so the
     first `lead` of what the convolution makes are no pixels of the output."""

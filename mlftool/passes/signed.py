@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import uint8
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node
@@ -45,7 +45,7 @@ def to_signed(graph: Graph) -> Graph:
     return e.finish()
 
 
-@dataclass(frozen=True)
+@frozen
 class _Use:
     """A node's tensors of uint8: `free` ones may be int8, `constants` too, `fixed` ones not."""
 

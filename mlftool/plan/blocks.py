@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from mlftool.frozen import frozen
 
 ALIGNMENT_BYTES = 16  # TVM's workspace-byte-alignment
 
 
-@dataclass(frozen=True)
+@frozen
 class Interval:
     """A block of bytes that must stay in place from `first` to `last`, both included."""
 

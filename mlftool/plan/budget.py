@@ -7,9 +7,9 @@ bands of more rows make fewer calls, so they are tried first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import field, frozen
 from mlftool.ir.graph import Graph
 from mlftool.plan.patches import AUTO, OFF, Choice, choices, cut
 from mlftool.plan.program import Program
@@ -25,7 +25,7 @@ NONE = "none"
 Lower = Callable[[Graph, bool], Program]
 
 
-@dataclass(frozen=True)
+@frozen
 class Plans:
     """What a search plans: what it asks for again is not planned again."""
 

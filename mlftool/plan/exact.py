@@ -10,8 +10,8 @@ the search branches on the pair that overlaps most.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from mlftool.frozen import frozen
 from mlftool.plan.blocks import ALIGNMENT_BYTES, Interval, Overlaps, aligned, may_overlap
 
 MOST_NODES = 1500
@@ -21,7 +21,7 @@ Edge = tuple[int, int, int]  # offset of the second >= offset of the first + byt
 Edges = tuple[Edge, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Outcome:
     """`placed` is lower than what the search began with, or None; `exhausted`: nothing lower than
     that, or else than the beginning, exists."""

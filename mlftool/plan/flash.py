@@ -5,12 +5,12 @@ and unpacked before their layer runs into working memory that the layer has for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import stored
 from mlftool.ir.graph import Array
 from mlftool.ops.base import STACK_LIMIT_BYTES, Kernel, Operand, Packed
@@ -26,7 +26,7 @@ from mlftool.targets.pools import Pool
 WORTH = 0.95  # of its bytes, at most, for a constant to be stored in another form
 
 
-@dataclass(frozen=True)
+@frozen
 class _Form:
     """How an array may be stored, and what unpacking it takes."""
 
@@ -39,7 +39,7 @@ class _Form:
         return sum(array.nbytes for _, array in self.arrays.values())
 
 
-@dataclass(frozen=True)
+@frozen
 class _Stored:
     """One array of the flash, and the steps of the outermost graph that read it."""
 
@@ -71,7 +71,7 @@ class _Stored:
         return tuple(form for form in made if form and form.bytes <= WORTH * self.bytes)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Choice:
     """An array in a form."""
 

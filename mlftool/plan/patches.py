@@ -8,9 +8,9 @@ it. Its output is made band by band; rows that the next band reads again are kep
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Graph, Node
 from mlftool.plan.program import Program
 from mlftool.plan.rows import Again, Flow, by_rows, others, window_input
@@ -22,7 +22,7 @@ TRIED = (2, 3, 4, 6, 8)  # numbers of bands that compute shared rows again
 MOST_LAYERS = 24
 
 
-@dataclass(frozen=True)
+@frozen
 class Choice:
     """A run of layers in bands, and about what the arena will be."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from mlftool.frozen import frozen
 from mlftool.plan.blocks import ALIGNMENT_BYTES, Interval, Overlaps, aligned, may_overlap
 from mlftool.plan.exact import search
 
@@ -13,7 +13,7 @@ SEARCH_ROUNDS = 400
 SEARCH_STEPS = 2_000_000  # of all rounds: each looks at every pair of blocks
 
 
-@dataclass(frozen=True)
+@frozen
 class Placement:
     """Offsets by name; `proof` says why no lower placement exists: "liveness" if the bytes alive at
     one step are as many, "search" if all others were ruled out, "" if unknown."""

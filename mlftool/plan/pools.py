@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Graph
 from mlftool.plan.blocks import Interval, Overlaps
 from mlftool.plan.placement import Placement, lower_bound, place
@@ -18,7 +18,7 @@ from mlftool.plan.program import Call
 from mlftool.targets.pools import Pool
 
 
-@dataclass(frozen=True)
+@frozen
 class Filled:
     """A pool and the blocks in it."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 
 LONGEST = 16  # bits of a code
@@ -23,7 +23,7 @@ MOST_VALUES = 1024
 ELEMENT, LENGTH = 20, 5
 
 
-@dataclass(frozen=True)
+@frozen
 class Coded:
     """An array of integers or floats that is stored as `values[index]` for each element."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from mlftool.frozen import field, frozen
 from mlftool.ir.graph import Graph, Node
 from mlftool.ops.base import Kernel, Operand
 from mlftool.targets import Target
 from mlftool.targets.pools import Pool
 
 
-@dataclass(frozen=True)
+@frozen
 class Region:
     """How much of a pool a plan uses, or of the workspace."""
 
@@ -23,7 +23,7 @@ class Region:
     proof: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Buffer:
     """Where a tensor or a kernel's scratch lives in the workspace, and during which steps."""
 
@@ -35,7 +35,7 @@ class Buffer:
     pool: str = ""  # "" is the workspace
 
 
-@dataclass(frozen=True)
+@frozen
 class MemoryPlan:
     """The memory that a program works in: `regions` are pools, or the one workspace, whose pool has
     no name. `size_bytes` is their sum; `lower_bound_bytes` is alive at the worst step, `peak_step`.
@@ -50,7 +50,7 @@ class MemoryPlan:
     regions: tuple[Region, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Call:
     """One step: a node and the kernel that won it; `parts` are its subgraphs, planned, and `rivals`
     the names and costs of the kernels that lost, cheapest first."""
@@ -61,7 +61,7 @@ class Call:
     rivals: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Program:
     """Everything decided; code generation only formats it."""
 

@@ -13,10 +13,10 @@ for some rows is that layer with other padding above and below, and its bits are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.ops.base import Layout, Trait, contracts, is_a
 from mlftool.ops.patches import INPUT, NAME, OUTPUT, ROWS, Layer, Move, key
@@ -108,7 +108,7 @@ def _reach(core: Node) -> int:
     return int((core.attrs["kernel_shape"][0] - 1) * (core.attrs.get("dilations") or (1,))[0] + 1)
 
 
-@dataclass(frozen=True)
+@frozen
 class Reader:
     """How many rows from which one on a layer reads for `n` rows: of a window, or as many."""
 
@@ -130,7 +130,7 @@ class Reader:
         return Reader(_stride(core), _pads(core)[0], _reach(core))
 
 
-@dataclass(frozen=True)
+@frozen
 class Flow:
     """Layers that follow each other, in bands of so many rows of the last one's output.
 
@@ -335,7 +335,7 @@ class Flow:
         return ROWS, self.buffers[name][0] + (row - self._base(k, name)) * self.row(name)
 
 
-@dataclass(frozen=True)
+@frozen
 class Again(Flow):
     """A chain whose bands compute the rows that they share again: each band is a graph of all
     layers, planned as a whole, so that layers work in place and nothing is kept between bands."""
@@ -410,7 +410,7 @@ class Again(Flow):
         return Graph("band", (self.read,), (self.made,), nodes, types, consts)
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """A layer for some rows: its number, how many rows it makes and reads of each input, and the
     padding above and below."""

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 
+from mlftool.frozen import frozen
+
 Term = tuple[str, ...]  # a product of unknowns, sorted; () is 1
 MOST_STEPS = 60  # of one question
 MOST_TERMS = 24
 
 
-@dataclass(frozen=True)
+@frozen
 class Sum:
     """Coefficients by product; none is 0."""
 

@@ -10,9 +10,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
+from mlftool.frozen import frozen, replace
 from mlftool.mlf.records import ModuleRecord
 from mlftool.mlf.strict import Checked, decoded, parse_json
 from mlftool.proof import agree, layout, walk
@@ -42,7 +42,7 @@ NOT_PROVEN = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Proof:
     """What was proven: `claims` are keys of CLAIMS, with how many things each was checked of;
     `unproven` says where a claim could not be shown, and why."""
@@ -93,7 +93,7 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-@dataclass(frozen=True)
+@frozen
 class Certificate:
     """A certificate as it was read; nothing of it is believed."""
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mlftool.frozen import frozen
 from mlftool.proof.csource import tokens
 
 TOKEN = re.compile(
@@ -29,7 +30,7 @@ _HEAD = re.compile(r"\b(\w+)\s*\([^;{}#]*\)\s*\{\s*$")
 _CALL = re.compile(r"[A-Z]\w*\(")
 
 
-@dataclass(frozen=True)
+@frozen
 class Macro:
     """`parameters` is None if it takes no arguments."""
 

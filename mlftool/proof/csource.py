@@ -15,14 +15,15 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from mlftool.frozen import frozen
 
 _TOKEN = re.compile(r"\s+|//[^\n]*|/\*.*?\*/|([A-Za-z_]\w*|\d+|[^\s\w])", re.DOTALL)
 _WORDS = ("const", "void", "unsigned")
 _NOTHING = {"mlf_mark", "mlf_print_marks"}  # what counts instructions touches no tensor
 
 
-@dataclass(frozen=True)
+@frozen
 class Argument:
     """`base` is an identifier, `offset` the bytes that are added to it; None if nothing is."""
 
@@ -30,13 +31,13 @@ class Argument:
     offset: int | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Call:
     symbol: str
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Function:
     name: str
     parameters: tuple[str, ...]

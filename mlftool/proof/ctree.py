@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from mlftool.frozen import frozen
 
 # Name -> bytes, and whether it is signed; floats have no sign here, since no index is one.
 INTEGERS = {
@@ -16,7 +17,7 @@ INTEGERS = {
 FLOATS = {"float": 4, "double": 8}
 
 
-@dataclass(frozen=True)
+@frozen
 class Member:
     """Of a struct; `extent` is an array's."""
 
@@ -25,7 +26,7 @@ class Member:
     extent: int | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Type:
     """`name` of INTEGERS, FLOATS, "struct" or "void", and how many stars follow. `lanes` are those
     of a vector, `members` those of a struct."""
@@ -73,7 +74,7 @@ BUILT_IN: Types = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Expr:
     """`kind`: number (`text`), name (`text`), unary, postfix, binary, assign (`text` is the
     operator), choice, call (`text` is the function), index, member (`text` is its name), cast
@@ -85,7 +86,7 @@ class Expr:
     type: Type = VOID
 
 
-@dataclass(frozen=True)
+@frozen
 class Variable:
     """One name of a declaration; `extent` is an array's, in elements."""
 
@@ -95,7 +96,7 @@ class Variable:
     value: Expr | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Stmt:
     """`kind`: declare, do (an expression), if, for, while, again (a loop whose condition is at its
     end), block, return, leave (break or continue)."""
@@ -107,7 +108,7 @@ class Stmt:
     variables: tuple[Variable, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Definition:
     """A function: its parameters, without a body if it is not understood."""
 

@@ -11,8 +11,8 @@ Helpers of mlf/*.h that take no address are taken at their word; those that do a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from mlftool.frozen import frozen, replace
 from mlftool.proof.affine import Known, Sum
 from mlftool.proof.arithmetic import ANYTHING
 from mlftool.proof.ccalls import Calls
@@ -59,7 +59,7 @@ def prove(kernel: Definition, given: Sequence[Memory], find: Find) -> None:
         raise UnprovenError(f"{type(error).__name__} {error}") from error
 
 
-@dataclass(frozen=True)
+@frozen
 class _State:
     """What a loop that is looked at again starts from."""
 

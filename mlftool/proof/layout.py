@@ -7,16 +7,16 @@ A `Layout` is made from a Program (proof/programs.py) or read from an archive's 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from mlftool.frozen import frozen
 from mlftool.mlf.strict import Checked
 
 READ, WRITE, SCRATCH, CONSTANT = "read", "write", "scratch", "constant"
 ROLES = (READ, WRITE, SCRATCH, CONSTANT)
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """Bytes of a memory: a parameter of the C function, "workspace" or a pool."""
 
@@ -32,7 +32,7 @@ class Place:
         return self.memory == other.memory and self.offset < other.end and other.offset < self.end
 
 
-@dataclass(frozen=True)
+@frozen
 class Access:
     """An argument of a call. `content` names what a read expects and a write leaves; a CONSTANT has
     a size and no place. `apart`: the distances from an output's start to this read at which the two
@@ -44,7 +44,7 @@ class Access:
     apart: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """One call: the C function's name, "" where a certificate does not say, and its arguments."""
 
@@ -52,7 +52,7 @@ class Step:
     accesses: tuple[Access, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Layout:
     """A function that calls kernels. `memories` are those that it may write, with their sizes;
     `given` is what they hold at first, `kept` what they must hold at the end."""

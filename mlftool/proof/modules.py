@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from mlftool.frozen import frozen
 from mlftool.plan.program import Program
 from mlftool.proof import agree, sums, walk
 from mlftool.proof.certificate import Proof
@@ -12,7 +12,7 @@ from mlftool.proof.layout import Layout
 from mlftool.proof.programs import layouts, program_faults
 
 
-@dataclass(frozen=True)
+@frozen
 class Emitted:
     """What an emitter wrote: its files, the parameters of inputs and outputs in the graph's order,
     and the function of each call. `entry` is the C function that makes the calls one by one, or the

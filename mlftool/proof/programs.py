@@ -8,8 +8,8 @@ comes from the results; what they hold follows from the graph alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import stored
 from mlftool.ir.graph import Graph, Node
 from mlftool.ops.base import Operand, Trait, is_a
@@ -50,7 +50,7 @@ def pool_name(pool: str) -> str:
     return f"{pool}_pool" if pool else WORKSPACE
 
 
-@dataclass(frozen=True)
+@frozen
 class _Reader:
     """A program and the C parameters of its inputs and outputs."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Graph, Node
 from mlftool.ops.base import Contracts, Trait, contracts, is_a
 from mlftool.plan.program import Program
@@ -21,7 +21,7 @@ MOST = 2**31 - 1  # of an int32 accumulator
 PART_ELEMENTS = 1 << 18
 
 
-@dataclass(frozen=True)
+@frozen
 class Sum:
     """A contraction of integers: the largest absolute value of its accumulator, None where no bound
     is known."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from mlftool.frozen import frozen
 
 # The bytes at the address that is the first argument.
 BYTES: Mapping[str, int] = {
@@ -40,7 +41,7 @@ class ContractError(Exception):
     """What does not hold where a function with a contract is called."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Given:
     """An argument of a function with a contract: a number, or an address with the constants from
     there on, as far as they are known."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
+from mlftool.frozen import field, frozen, replace
 from mlftool.proof.affine import Sum
 from mlftool.proof.ctree import INTEGERS, VOID, Type
 from mlftool.proof.vectors import Vector
@@ -20,7 +20,7 @@ class UnrollError(UnprovenError):
     """Each turn of a loop must be looked at by itself."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Whole:
     """An integer. `unsigned`: arithmetic with it never goes below 0."""
 
@@ -28,7 +28,7 @@ class Whole:
     unsigned: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Pointer:
     """`at` bytes into a memory, to elements of a type."""
 
@@ -37,7 +37,7 @@ class Pointer:
     type: Type
 
 
-@dataclass(frozen=True)
+@frozen
 class Split:
     """What an `if` left in one of two ways; all values with its number took the same way."""
 
@@ -46,7 +46,7 @@ class Split:
     two: Value
 
 
-@dataclass(frozen=True)
+@frozen
 class Record:
     """A struct; members that are not among `fields` are not known. The name of an element of an
     array is that of the array, a point and its number."""
@@ -54,14 +54,14 @@ class Record:
     fields: Mapping[str, Value] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class Lanes:
     """A predicate of a vector: so many lanes are active, from the first on."""
 
     count: Sum
 
 
-@dataclass(frozen=True)
+@frozen
 class Offsets:
     """A vector whose lanes are known numbers (vectors.py)."""
 
@@ -72,7 +72,7 @@ class Offsets:
 Value = Whole | Pointer | Split | Record | Lanes | Offsets | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Memory:
     """Bytes that a kernel is given, and the integers, of a type, that they hold where those are
     known. `source` is the text of all of them, for contracts (touches.py)."""

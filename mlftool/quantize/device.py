@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from onnx import ModelProto
 
 from mlftool.compile import compile_modules, plan_module
+from mlftool.frozen import field, frozen
 from mlftool.ir.dtype import stored
 from mlftool.ir.graph import Array
 from mlftool.module import ModuleSpec
@@ -24,7 +24,7 @@ PRODUCER = "mlftool quantize"
 _NAME = "quantized"
 
 
-@dataclass(frozen=True)
+@frozen
 class Cost:
     """Instructions of one inference, as the kernels of the target estimate them, and bytes of
     constants in flash."""
@@ -46,7 +46,7 @@ def total(costs: Iterable[Cost]) -> Cost:
     return sum(costs, NOTHING)
 
 
-@dataclass(frozen=True)
+@frozen
 class Device:
     """A target, and a network of which plans are made."""
 
@@ -70,7 +70,7 @@ class Device:
         return {**found, "": found.get("", NOTHING) - Cost(0.0, shared)}
 
 
-@dataclass(frozen=True)
+@frozen
 class Prices:
     """What plans cost, and before they are compiled what their layers cost in other plans."""
 

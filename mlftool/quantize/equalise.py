@@ -9,11 +9,11 @@ The function is the same, since what lies between the layers takes a positive fa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 from onnx import NodeProto
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.quantize.factors import Factors
 from mlftool.quantize.network import THROUGH, Layer, Network, readers_of, with_weights
@@ -24,7 +24,7 @@ SPREAD = 4.0  # deviations from its mean that a value of other samples may have
 STEPS = 8  # factors to each doubling: those between are no better, and last bits choose none
 
 
-@dataclass(frozen=True)
+@frozen
 class Pair:
     """Two layers, of which the second alone reads what the first makes, channel by channel.
     `between` are the tensors from the one's result to what the other reads."""

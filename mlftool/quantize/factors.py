@@ -11,18 +11,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from onnx import ModelProto
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 
 KEY = "mlftool.channel_factors"
 
 
-@dataclass(frozen=True)
+@frozen
 class Factors:
     """What a tensor's elements are times, to be the float model's: one of `times` for each channel
     along `axis`."""

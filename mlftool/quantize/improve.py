@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.quantize.equalise import STRENGTHS, equalised, pairs, reached
 from mlftool.quantize.metrics import sqnr
@@ -26,7 +26,7 @@ NARROWER = 0.05  # dB that a narrower range of one tensor has to gain
 FOLDS = 4  # parts of the samples, each judged with ranges of the others
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """What a step did, and the SQNR of the outputs after it in dB; `kept` if it helped."""
 
@@ -36,7 +36,7 @@ class Step:
     kept: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class Improved:
     """A network, whose weights equalisation may have changed, its plan, and the way there."""
 
@@ -49,7 +49,7 @@ class Improved:
 Candidates = Mapping[str, Mapping[str, Range]]  # group -> way -> range
 
 
-@dataclass(frozen=True)
+@frozen
 class _Fold:
     """Some of the samples that calibrate, and ranges by all the others."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 from mlftool.quantize.samples import Samples
 from mlftool.runtime import vectors
@@ -20,7 +20,7 @@ SHARES = ("top1", "agreement", "auc")  # of samples, or of pairs of them
 DROP = 0.003  # what may be lost of a share if nothing is asked for
 
 
-@dataclass(frozen=True)
+@frozen
 class Goal:
     """A metric and the value that is enough: at least `enough`, of mse at most."""
 

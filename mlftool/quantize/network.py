@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 
 from onnx import (
@@ -22,6 +21,7 @@ from onnx import (
 )
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import field, frozen
 from mlftool.ir.graph import Array
 from mlftool.quantize.factors import Factors
 from mlftool.quantize.prepare import LAYERS, ROWS, TRANSPOSED, attribute, weight_axis, whole
@@ -50,7 +50,7 @@ THROUGH = frozenset(("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAvera
 TAILS = frozenset(("Softmax", "LogSoftmax", "Sigmoid"))  # what makes probabilities of logits
 
 
-@dataclass(frozen=True)
+@frozen
 class Layer:
     """A sum of products with constant weights: y = x * weight + bias, before its activation.
 
@@ -83,7 +83,7 @@ class Layer:
         return self.op == TRANSPOSED
 
 
-@dataclass(frozen=True)
+@frozen
 class Network:
     """`group` names, for each tensor that is stored in integers, the first one of its scale;
     `factors` are those of tensors that equalisation changed."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.quantize.network import Layer, Network
 
@@ -32,7 +32,7 @@ class Precision(StrEnum):
         return {"int4": 4, "float": 0}.get(self.value, 8)
 
 
-@dataclass(frozen=True)
+@frozen
 class Scale:
     """real = scale * (stored - zero), stored in `bits` bits."""
 
@@ -58,7 +58,7 @@ def scale_of(limits: Range, bits: int) -> Scale:
     return Scale(scale, zero, bits)
 
 
-@dataclass(frozen=True)
+@frozen
 class Weights:
     """`stored` integers of the weights' shape, `scales` float32 for each output channel (of a
     group), or one; `bias` float32, with what rounding adds on average taken off."""
@@ -75,7 +75,7 @@ class Weights:
         return made
 
 
-@dataclass(frozen=True)
+@frozen
 class Plan:
     """`ranges` are those of 8 bits, by group; 16 bits hold WIDER times `seen`. `weights` are by
     layer and bits."""
@@ -96,7 +96,7 @@ class Plan:
         return replace(self, weights={**self.weights, layer: mine})
 
 
-@dataclass(frozen=True)
+@frozen
 class Resolved:
     """A plan for a network: what each tensor is stored in."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 from onnx import ModelProto
 
 from mlftool.errors import MlfError, Problem, one_line
+from mlftool.frozen import field, frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.quantize.device import PRODUCER, Cost, Device, Prices, device_outputs, total
 from mlftool.quantize.improve import Improved, bias_corrections, improved
@@ -37,7 +37,7 @@ from mlftool.quantize.write import written
 MOST_SAMPLES = 64  # that ranges and rounding are chosen on; accuracy is of others
 
 
-@dataclass(frozen=True)
+@frozen
 class Request:
     """What is asked for. `file` and `data_file` are what messages call the model and the samples;
     `samples` is the most of them that calibrate. Without `enough` a share may lose `metrics.DROP`
@@ -55,7 +55,7 @@ class Request:
     on_device: bool = True  # whether the result's accuracy is that of compiled C
 
 
-@dataclass(frozen=True)
+@frozen
 class LayerReport:
     """What became of a layer, why, and how far its results are from the float model's in dB."""
 
@@ -68,7 +68,7 @@ class LayerReport:
     cost: Cost
 
 
-@dataclass(frozen=True)
+@frozen
 class Judged:
     """How far a model is from the float model on the samples that judge it, which are `unseen` if
     none of them calibrated. SQNRs in dB are those before outputs become probabilities; `error` is
@@ -84,7 +84,7 @@ class Judged:
     changed: int | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Quantized:
     """The result. `before` is the float model's accuracy, `after` that of `model`."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.runtime.vectors import LABELS, ROWS, check_labels, missing, remedy
 
 
-@dataclass(frozen=True)
+@frozen
 class Samples:
     """`inputs` and `expected` outputs are [samples, *tensor's shape]; `labels` int64 [samples]."""
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
+from mlftool.frozen import frozen
 from mlftool.quantize.device import Prices
 from mlftool.quantize.metrics import Goal
 from mlftool.quantize.plan import Plan, Precision
@@ -32,7 +32,7 @@ CHEAPER = "takes fewer instructions in float than with conversions to integers"
 NEAR = 1.1  # times the instructions: what a sum of the layers' prices may be off
 
 
-@dataclass(frozen=True)
+@frozen
 class Found:
     """The plan that was chosen; `fits` if it keeps the accuracy within the budget. `why` has, for
     each layer that is not int8, the reason; `curve` every plan that was measured."""

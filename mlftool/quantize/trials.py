@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 from mlftool.quantize.device import Cost, Prices
 from mlftool.quantize.metrics import Goal, sqnr
@@ -19,7 +20,7 @@ Key = tuple[Precision, ...]
 Allowed = Mapping[str, Sequence[Precision]]  # layer -> what may become of it
 
 
-@dataclass(frozen=True)
+@frozen
 class Point:
     """A plan on the curve of cost against accuracy."""
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 from mlftool.regex.syntax import Parsed, is_word_byte, parse
 
@@ -83,7 +84,7 @@ class _Places:
         return to
 
 
-@dataclass(frozen=True)
+@frozen
 class Tables:
     """The automaton: `next[state * columns + column[byte]]`; the last columns say whether it
     matches where the text ends and, of a search, before a byte of a word and before another. State

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from mlftool.frozen import frozen
 
 Ranges = tuple[tuple[int, int], ...]  # of code points, sorted, not touching
 
@@ -20,7 +21,7 @@ _POSIX = {
 _CONTROL = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 
 
-@dataclass(frozen=True)
+@frozen
 class Parsed:
     """A part of a pattern: `bytes` (one character), `empty`, `all` in a row, `any` of, `repeat`."""
 

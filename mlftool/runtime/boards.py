@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.files import read_plain
+from mlftool.frozen import frozen
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.targets import TARGETS
 
@@ -22,7 +22,7 @@ FILE = "board.json"
 LINKER_SCRIPT = "link.ld"
 
 
-@dataclass(frozen=True)
+@frozen
 class Board:
     """A board with one of the targets it runs. Its link script and counter are in its folder.
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mlftool.frozen import field, frozen
 from mlftool.runtime.distance import Distance, distance
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Tolerance:
     """An element passes where |got - expected| <= absolute + relative x |expected|.
 
@@ -55,7 +55,7 @@ def tolerance_of(
     return Tolerance(absolute or 0.0, relative or 0.0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Comparison:
     """`mismatches` of `elements` are outside the tolerance; `worst` describes the largest error.
 

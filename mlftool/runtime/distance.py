@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mlftool.frozen import frozen
+
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Distance:
     """Sums over elements of a result and its reference, which add up over arrays.
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlftool.errors import MlfError
+from mlftool.frozen import frozen
 from mlftool.runtime import toolchain
 from mlftool.runtime.toolchain import Program
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """One line: `found` is a version, `install` the command that would bring it.
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.constants import P_FLAGS, SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section
+
+from mlftool.frozen import frozen
 
 # Memory that a linker script reserves; only a run shows how much of it is used.
 RESERVED = (".stack", ".heap")
@@ -28,7 +29,7 @@ _DAMAGE = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Piece:
     """Bytes that the file puts into memory, and the address they are loaded to."""
 
@@ -36,7 +37,7 @@ class Piece:
     data: bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class Memories:
     """What a program takes, in bytes. `ram` leaves `reserved` out, the stack and the heap."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.mlf import Bundle
 from mlftool.mlf.interface import Interface
 from mlftool.runtime.boards import BOARDS, Board, find
@@ -24,7 +24,7 @@ from mlftool.targets import TARGETS
 HOST = "host"
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """Where a module runs: `host`, or a target on a board; `named` is what else people call it."""
 

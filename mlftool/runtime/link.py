@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
 from mlftool.files import default_cache, read_plain
+from mlftool.frozen import frozen
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read
 from mlftool.mlf.interface import Interface
@@ -26,7 +26,7 @@ _FOLDERS = ("-Icrt/runner", "-Icrt/platform")
 _SECTIONS = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
 
 
-@dataclass(frozen=True)
+@frozen
 class Footprint:
     """What a firmware takes of a board's memories, in bytes: all of it, so with the startup code
     and the test runner, about 4 KiB of flash.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.mlf.interface import Interface
 from mlftool.progress import step
 from mlftool.runtime import toolchain
@@ -32,7 +32,7 @@ TIME_LIMIT_SECONDS = 600  # of a program that measures
 _BAD_COUNTER = 3  # runner.c's exit status
 
 
-@dataclass(frozen=True)
+@frozen
 class RunResult:
     """Outputs per sample, and the figures of the runner's line, such as {"instructions": 123.0}."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen, replace
 from mlftool.mlf import graph as graph_json
 from mlftool.mlf import params
 from mlftool.mlf.interface import SCHEMA_VERSION, Interface, Tensor
@@ -36,7 +36,7 @@ FACTORY = "default"  # what scripts ask TVM's loader for, whatever the module is
 _INCLUDE = "codegen/host/include"
 
 
-@dataclass(frozen=True)
+@frozen
 class Shared:
     """What a library consists of besides the module's own code: files of its own, by their names,
     and the names that it exports."""

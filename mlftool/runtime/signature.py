@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from mlftool.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Parameter:
     """A parameter or result of Relay's main function; results have no names."""
 
@@ -16,7 +17,7 @@ class Parameter:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Signature:
     parameters: tuple[Parameter, ...]
     results: tuple[Parameter, ...]

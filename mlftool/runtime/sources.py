@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.mlf import graph as graph_json
 from mlftool.mlf.interface import Interface
 from mlftool.mlf.records import Archive, ModuleRecord
@@ -54,7 +54,7 @@ typedef struct {
 CRT_LIBRARIES = ("common", "graph_executor", "memory")
 
 
-@dataclass(frozen=True)
+@frozen
 class Code:
     """What is compiled for a module: files by name, and which of them are what."""
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from numbers import Integral, Real
 
 from mlftool.errors import ArgumentError, Problem
+from mlftool.frozen import frozen
 
 # Options of TVM's time evaluator that are taken and change nothing.
 OF_TIMERS = ("cooldown_interval_ms", "limit_zero_time_iterations", "repeats_to_cooldown")
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Times:
     """Seconds per call: a result for each repetition."""
 

@@ -9,17 +9,17 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.progress import step
 from mlftool.runtime.overflow import too_small
 from mlftool.runtime.sandbox import confined
 from mlftool.targets import Target
 
 
-@dataclass(frozen=True)
+@frozen
 class Program:
     """A program by its usual name; `variable` may name another, with arguments."""
 
@@ -75,7 +75,7 @@ CROSS: Mapping[str, Program] = {
 ARM_GCC = CROSS["arm-none-eabi"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Alternative:
     """Another way to compile C for the processors of a cross compiler, which Bazel takes for
     platforms that have a constraint of this name (rules/platforms)."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from mlftool.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Feature:
     """What a specialised kernel may ask for."""
 
@@ -34,7 +35,7 @@ FEATURES: Mapping[str, Feature] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Target:
     """A device, or a family of devices that take the same code; `features` are of FEATURES."""
 

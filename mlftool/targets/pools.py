@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.sizes import SIZE, bytes_of
 
 EXPECTED = "NAME=BYTES or NAME=BYTES@SECTION, such as dtcm=64KiB@.dtcm"
 PATTERN = rf"([a-z][a-z0-9_]{{0,31}})=({SIZE})(?:@([A-Za-z0-9_.$]{{1,64}}))?"
 
 
-@dataclass(frozen=True)
+@frozen
 class Pool:
     """A memory of the user's: the module's own array in `section`, or, if that is empty, what the
     application hands over at each call."""

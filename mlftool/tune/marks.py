@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from mlftool.codegen.executors.aot import emit_c
 from mlftool.describe import bundle as bundle_of
+from mlftool.frozen import frozen, replace
 from mlftool.mlf import Bundle
 from mlftool.mlf.interface import Interface
 from mlftool.module import Module
@@ -30,7 +30,7 @@ Sample = Mapping[str, "np.ndarray[Any, Any]"]
 FAILURE = "instructions cannot be counted"
 
 
-@dataclass(frozen=True)
+@frozen
 class Counted:
     """Instructions of each step, what the module computed, and the firmware that ran on the bytes
     `inputs`. The marks are in these instructions; `whole` counts without them."""

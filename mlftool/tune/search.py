@@ -17,6 +17,7 @@ from mlftool.codegen.tuned import Layer, Tuned, digest_of, is_tunable, kind_of
 from mlftool.compile import Module, ModuleSpec, compile_module, plan_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.ir.graph import View
 from mlftool.mlf.interface import Interface
 from mlftool.ops.base import Kernel
@@ -56,7 +57,7 @@ class _Round:
         return kernel
 
 
-@dataclass(frozen=True)
+@frozen
 class _First:
     """The module of the usual kernels, its results, and their inputs."""
 

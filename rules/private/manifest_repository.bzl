@@ -104,6 +104,7 @@ manifest_repository = repository_rule(
         "_reader": attr.label_list(default = [
             Label("//mlftool:__init__.py"),
             Label("//mlftool:errors.py"),
+            Label("//mlftool:frozen.py"),
             Label("//mlftool:keywords.py"),
             Label("//mlftool:options.py"),
             Label("//mlftool:version.py"),

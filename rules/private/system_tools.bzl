@@ -4,6 +4,7 @@ and the targets and boards that mlftool knows."""
 # What the list of targets and boards is made by; a change of one makes the repository again.
 READER_FILES = [
     "errors.py",
+    "frozen.py",
     "runtime/boards.py",
     "runtime/toolchain.py",
     "targets/__init__.py",

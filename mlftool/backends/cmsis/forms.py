@@ -8,10 +8,10 @@ float factors become such numbers here, so its outputs may differ by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.ir.rounding import Rescaling, multiplier
 from mlftool.ops.base import Trait, is_a
@@ -31,7 +31,7 @@ def expect(holds: bool, otherwise: str) -> None:
         raise RefusedError(otherwise)
 
 
-@dataclass(frozen=True)
+@frozen
 class Window:
     """Over height and width; `pads` are those before the first element."""
 
@@ -41,7 +41,7 @@ class Window:
     dilations: Pair
 
 
-@dataclass(frozen=True)
+@frozen
 class Sums:
     """A convolution, with `window`, or a fully connected layer. `weights` are [O, H, W, I], of a
     depthwise one [1, H, W, O], of a fully connected one [O, I]; `factors` are one, or one for each
@@ -59,7 +59,7 @@ class Sums:
     multiplied: int = 0  # depthwise: outputs for each input channel
 
 
-@dataclass(frozen=True)
+@frozen
 class Pool:
     x: Extents
     y: Extents
@@ -68,14 +68,14 @@ class Pool:
     average: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class Softmax:
     rows: int
     length: int
     factor: Factor
 
 
-@dataclass(frozen=True)
+@frozen
 class Binary:
     """A sum, whose operands have factors of their own after a shift to the left, or a product."""
 
@@ -91,7 +91,7 @@ Form = Sums | Pool | Softmax | Binary
 Found = tuple[tuple[Node, ...], Form]
 
 
-@dataclass(frozen=True)
+@frozen
 class Site:
     """A node in its graph."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlftool.codegen.names import comment, sanitise
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 
 _WORDS = "let fn def if else type match extern free_var ref ref_read ref_write True False None"
@@ -144,7 +145,7 @@ class Body:
             self.lines[-1] += f" /* ty={types} span={comment(node.name, 60)} */"
 
 
-@dataclass(frozen=True)
+@frozen
 class Site:
     """One node, as a rule of ir/relay.py reads and writes it. `block` writes a subgraph."""
 

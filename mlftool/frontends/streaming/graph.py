@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir import dtype
 from mlftool.ir.edit import unused
 from mlftool.ir.graph import Array, Graph, Node, State, TensorType
@@ -24,7 +25,7 @@ class NoStreamError(Exception):
     """Why a node has no streaming form."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Track:
     """The time of a tensor; without an axis it follows from all of the time up to its last element.
     `fill` is what stands before its first element, 0 where the model says nothing."""

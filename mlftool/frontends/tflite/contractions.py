@@ -7,7 +7,6 @@ Lite Micro does: twice after sums of 32 bits, once after those of 64 (mlftool/ir
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from mlftool.frontends.tflite.arithmetic import rescale
 from mlftool.frontends.tflite.model import Tensor
 from mlftool.frontends.tflite.site import RefusedError, Site, kind_of, operator, same_floats
+from mlftool.frozen import frozen
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.rounding import ATTRIBUTE, Rounding
@@ -25,7 +25,7 @@ FIRST = (0, 3, 1, 2)  # channels last to channels first
 LAST = (0, 2, 3, 1)
 
 
-@dataclass(frozen=True)
+@frozen
 class Window:
     """Along one axis: what is added before and after."""
 
@@ -103,7 +103,7 @@ def rounding(s: Site, bias: Array | None, *, wide_only: bool = False) -> Roundin
     return Rounding.TWICE if short else Rounding.ONCE
 
 
-@dataclass(frozen=True)
+@frozen
 class Quantities:
     """What a quantised contraction reads besides its tensors."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlftool.frontends.tflite.site import RefusedError, Site
+from mlftool.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Options:
     """What the file says; a value that is missing is refused where there is no default."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from mlftool.frozen import field, frozen
 from mlftool.ir.graph import Array, TensorType
 
 MAGIC = b"TFL3"  # bytes 4 to 7 of a file
@@ -22,7 +22,7 @@ def is_tflite(data: bytes) -> bool:
 Option = int | float | bool | bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class Quantised:
     """real = scale * (q - zero_point); several scales are those of slices along `axis`."""
 
@@ -31,7 +31,7 @@ class Quantised:
     axis: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class Tensor:
     """`data` are a constant's elements, those of 4 bits as int8; variables keep their value from
     one call to the next."""
@@ -46,7 +46,7 @@ class Tensor:
     unusable: str = ""  # why its scales and zero points cannot be used
 
 
-@dataclass(frozen=True)
+@frozen
 class Operator:
     """One operator. Inputs and outputs are places in the subgraph's tensors, -1 for an input that
     is left out. `options` have the schema's names; custom operators have the bytes `custom`."""
@@ -58,7 +58,7 @@ class Operator:
     custom: bytes = b""
 
 
-@dataclass(frozen=True)
+@frozen
 class Subgraph:
     """Operators stand in the order in which they run."""
 
@@ -70,7 +70,7 @@ class Subgraph:
     arena: tuple[int, ...] = ()  # where a compiler placed each tensor in the arena; -1: nowhere
 
 
-@dataclass(frozen=True)
+@frozen
 class Model:
     """The first subgraph is the model; `names` are what a signature calls its tensors."""
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mlftool.frontends.tflite.model import Model, Operator, Option, Quantised, Subgraph, Tensor
+from mlftool.frozen import frozen
 from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
 from mlftool.ir.edit import unused
@@ -127,7 +128,7 @@ class Walk(Protocol):
         """The value that a variable has before this operator."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Site:
     """`label` is what the nodes are called: the first output's tensor, as the model names it."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
 
+from mlftool.frozen import frozen
 from mlftool.ops import OPS, Trait
 from mlftool.ops.base import Bid, Layout
 
 
-@dataclass(frozen=True)
+@frozen
 class Specialised:
     """A bid for targets with all of `needs` and none of `unless`.
 

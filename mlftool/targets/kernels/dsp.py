@@ -14,11 +14,11 @@ and treats its input as it does its weights.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
@@ -94,7 +94,7 @@ def entries_of(
     return again, True
 
 
-@dataclass(frozen=True)
+@frozen
 class Dot:
     """How the products of `rows` pixels x `width` channels are added: dsp_dot_<form>.j2."""
 

@@ -10,10 +10,10 @@ form here are computed element by element.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
 from mlftool.ir.pair_forms import Biased, Clamped
@@ -42,7 +42,7 @@ SCALARS = {"b", "factor"}  # values that instructions take from a core register
 SMALL = 2**15 - 512  # of products that mlf_octet_scaled_small takes
 
 
-@dataclass(frozen=True)
+@frozen
 class Shape:
     """Which outputs eight accumulators belong to. `channel` is the C name of the first channel."""
 
@@ -77,7 +77,7 @@ class Shape:
         return np.ascontiguousarray(padded).reshape(-1)
 
 
-@dataclass(frozen=True)
+@frozen
 class Finish:
     """`vector` turns `acc` into the halves `out`; without it `store` does element by element.
     `hoisted` are the C statements that read the numbers of a patch's channel."""

@@ -12,11 +12,11 @@ No sum leaves int32; parts of it may, so they are added as unsigned numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number
@@ -28,7 +28,7 @@ from mlftool.targets.kernels.dsp import MOST_TIMES, paired_of, quads_of
 from mlftool.targets.kernels.helium import VECTOR, packed_of
 
 
-@dataclass(frozen=True)
+@frozen
 class Matrix:
     """Constant weights, int8 or all uint8, and what their zero points make of the other sums."""
 
@@ -70,7 +70,7 @@ def matrix_of(v: View, stored: type[np.int8] | type[np.uint8] = np.int8) -> Matr
     return Matrix(kept.astype(stored), zeros.astype(np.int32), centred.sum(axis=1, dtype=np.int32))
 
 
-@dataclass(frozen=True)
+@frozen
 class Dot:
     """How the products of a row with `width` columns are added: a form that the template has."""
 

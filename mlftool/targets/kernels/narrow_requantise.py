@@ -15,10 +15,10 @@ near the middle of two outputs: there the float form, in integers, says which.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding, parts
@@ -30,7 +30,7 @@ from mlftool.targets.requantise.steps import Steps
 TRIED = 64  # multipliers on either side of the best one
 
 
-@dataclass(frozen=True)
+@frozen
 class Halves:
     """The integer form of a layer's requantisation as C text."""
 
@@ -84,7 +84,7 @@ class Halves:
         return {"scale": scale_of(self.q, columns)} if self.rare else {}
 
 
-@dataclass(frozen=True)
+@frozen
 class Parts:
     """floor(acc * m / 2^bits) + add >> shift, where no acc times the lower `bits` of m leaves 31
     bits: two multiplications. Other channels have the form of `halves`, whatever that takes."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from mlftool.frozen import field, frozen, replace
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, Node, View
 from mlftool.ir.pair_forms import Clamped, Sum
@@ -79,7 +79,7 @@ def byte_kernel(
     return register
 
 
-@dataclass(frozen=True)
+@frozen
 class Residual:
     """The integer form of a sum that follows: of the core's result, which is `a`, and of int8
     tensor `other`, which is like the output."""
@@ -122,7 +122,7 @@ def residual(v: View) -> Residual | None:
     return Residual(tensor_operand(v.graph, f"{FUSED}0", other), s, pair.result)
 
 
-@dataclass(frozen=True)
+@frozen
 class Walk:
     """The order of pixels: blocks of `rows`, each read whole, then written.
 
@@ -181,7 +181,7 @@ class Finish(Protocol):
     def inplace(self) -> tuple[str, ...]: ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Tile:
     """One way to compute a contraction: how its weights are packed (`constants`), where windows are
     gathered (`scratch`), in which order (`walk`, if `overlap` does not say it), and the finish.

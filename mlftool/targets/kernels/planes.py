@@ -5,11 +5,11 @@ no other, the output may take over the input's memory. Planes that are large are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import numbers
 from mlftool.ops.contraction import Contraction
@@ -17,7 +17,7 @@ from mlftool.ops.contraction import Contraction
 PLANE_BYTES = 1024  # what the planner puts on the stack
 
 
-@dataclass(frozen=True)
+@frozen
 class Axis:
     """One spatial axis; x and y are the strides of input and output in elements."""
 
@@ -46,7 +46,7 @@ def axes(c: Contraction) -> tuple[Axis, Axis]:
     return rows, columns
 
 
-@dataclass(frozen=True)
+@frozen
 class Plane:
     """`height` rows of `width` elements, from which `band` output rows are computed at once."""
 

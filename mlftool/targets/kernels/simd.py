@@ -9,12 +9,12 @@ one takes unsigned bytes, so signed activations are stored 128 larger and the bi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
@@ -36,7 +36,7 @@ from mlftool.targets.kernels.simd_image import Image, image_of
 SIZES = {"float": 4, "int16_t": 2, "uint8_t": 1, "int8_t": 1}
 
 
-@dataclass(frozen=True)
+@frozen
 class Unit:
     """A vector unit: 32-bit lanes, registers, how many int8 products a lane takes at once, and the
     C names that load and multiply them."""

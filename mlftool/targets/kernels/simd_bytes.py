@@ -10,10 +10,9 @@ and then how many single quads each block of channels has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.ops.contraction import Contraction, Quantisation
 from mlftool.targets.kernels.parts import Tile, byte_kernel, constants
@@ -25,7 +24,7 @@ SIZES = (2, 4, 8)  # of groups
 _MOST = 128  # times 255 is within int16
 
 
-@dataclass(frozen=True)
+@frozen
 class Quads:
     """The quads of one block of channels: int8 weights [n, width, 4], addresses of inputs [n]."""
 

@@ -6,10 +6,9 @@ Other epilogues have no vector form here; their elements are computed one by one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, Node, View
 from mlftool.ir.rounding import Rounding
@@ -20,7 +19,7 @@ from mlftool.targets.kernels.parts import Residual, after_core, is_relu, residua
 from mlftool.targets.requantise.twice import multipliers, takes
 
 
-@dataclass(frozen=True)
+@frozen
 class Finish:
     """How `lanes` sums of neighbouring channels are stored."""
 

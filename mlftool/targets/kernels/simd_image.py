@@ -7,15 +7,14 @@ are copied in bands of output rows that fit the first cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from mlftool.frozen import frozen, replace
 from mlftool.ir.holes import whole
 from mlftool.ops.contraction import Contraction
 
 CACHE = 32 * 1024  # bytes of a copy, at most, where one output row allows it
 
 
-@dataclass(frozen=True)
+@frozen
 class Image:
     """The operands of `rows` x `columns` output pixels, `batch` times.
 

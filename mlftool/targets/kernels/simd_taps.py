@@ -7,11 +7,11 @@ has more lanes than there are channels, and pixels are neighbours, it holds seve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import Contraction, Quantisation, folded_bias
@@ -22,7 +22,7 @@ from mlftool.targets.kernels.simd_finish import finish
 from mlftool.targets.kernels.simd_image import Image, image_of
 
 
-@dataclass(frozen=True)
+@frozen
 class Lanes:
     """Which outputs the lanes of vectors are: `several` pixels of all channels, or `blocks` of
     channels of a pixel; `channel` has the channel of each lane of each block."""

@@ -13,10 +13,9 @@ multiplies twice as many bytes, little would be gained.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, pad_rows
@@ -29,7 +28,7 @@ _SMALLEST = 2.0**-120  # of a scale that a fourth of is exact
 _CHANNELS = 16  # of inputs that are transformed at once
 
 
-@dataclass(frozen=True)
+@frozen
 class Tiling:
     """F(size x size, 3x3): how weights are transformed, how far inputs grow along one axis, and how
     many times too large outputs are."""

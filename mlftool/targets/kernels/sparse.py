@@ -8,10 +8,10 @@ is in sparse_weights.py; the integers that are added are those of the dense kern
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import of
 from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
@@ -37,7 +37,7 @@ PAIR = 2**23  # the second of two sums in one of 64 bits is so many times itself
 WORDS = 3  # of two pixels each: one LDM, and the sums leave registers for the pointers
 
 
-@dataclass(frozen=True)
+@frozen
 class Costs:
     """Instructions as counted: of an entry and of its product with a pixel; of an output channel
     and of its result at a pixel; of gathering an input of a pixel that is there whole, or of a
@@ -52,7 +52,7 @@ class Costs:
 
 
 # What one step of the loop over entries multiplies: sparse.c.j2.
-@dataclass(frozen=True)
+@frozen
 class Dot:
     form: str  # "single", "words" or "pairs"
     rows: int  # pixels

@@ -9,10 +9,9 @@ bits, and an entry twelve.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 from mlftool.ops.contraction import Contraction
 from mlftool.ops.nibbles import joined
@@ -21,7 +20,7 @@ GROUPS = (16, 8, 4)  # as large as a layer allows: fewer zeros are stored
 MOST_DENSE = 0.5  # of the weights: above that no kernel gains
 
 
-@dataclass(frozen=True)
+@frozen
 class Stream:
     """int8 entries of all output channels, in turn."""
 

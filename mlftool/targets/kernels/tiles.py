@@ -7,10 +7,9 @@ of the pixels are gathered into contiguous bytes, so the loop has two pointers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import View
 from mlftool.ir.rounding import Rounding
 from mlftool.ops import OPS
@@ -98,7 +97,7 @@ def _rows(pixels: int) -> int:
     return min(range(min(pixels, MOST_ROWS), 0, -1), key=work)
 
 
-@dataclass(frozen=True)
+@frozen
 class Either:
     """Requantisation as C text: one multiplication where a channel has a multiplier, else as floats
     do, which without FPU is a function. What does not round to even has one `form` for all."""

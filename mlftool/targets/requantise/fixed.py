@@ -15,10 +15,10 @@ Nothing here is approximate: a multiplier is used only if all steps were checked
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding
@@ -32,7 +32,7 @@ MOST_LEFT = 8  # a weight of eight bits times 2^left is a halfword
 FINE = 8  # the shift that `left` should make room for: results near a tie are then rare
 
 
-@dataclass(frozen=True)
+@frozen
 class Fixed:
     """The integer form of a layer's requantisation, of accumulators times 2^left; `multiplier` 0
     marks channels without one."""

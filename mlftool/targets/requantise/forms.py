@@ -4,8 +4,8 @@ that knows which C function has the bits of the node's rounding in the fewest in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from mlftool.frozen import frozen
 from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
@@ -15,7 +15,7 @@ from mlftool.targets.requantise.once import once
 from mlftool.targets.requantise.twice import away, one_sided
 
 
-@dataclass(frozen=True)
+@frozen
 class At:
     """Where a channel's numbers are: elements of arrays, or variables whose names end in `held`."""
 
@@ -26,7 +26,7 @@ class At:
         return f"{name}{self.held}" if self.held else f"{name}[{self.channel}]"
 
 
-@dataclass(frozen=True)
+@frozen
 class Form:
     """`pattern` is the C of a sum times 2^left, and of where numbers are, as a stored value;
     `hoists` are the operands that a loop over one channel's sums may read before it."""

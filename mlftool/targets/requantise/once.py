@@ -7,10 +7,9 @@ from the shift into the multiplier and changes no bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding, parts
 from mlftool.ops.base import Operand
@@ -20,7 +19,7 @@ from mlftool.targets.requantise.twice import Read
 MOST_SHIFT = 31
 
 
-@dataclass(frozen=True)
+@frozen
 class Once:
     """((acc * m >> 32) + add) >> shift"""
 

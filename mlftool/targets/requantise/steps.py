@@ -8,10 +8,9 @@ and check it against these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 from mlftool.ir.rounding import Rounding, parts
 from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, halves
@@ -29,7 +28,7 @@ def extremes(c: Contraction, q: Quantisation) -> tuple[Array, Array]:
     return least, bias + highest * positive + lowest * negative
 
 
-@dataclass(frozen=True)
+@frozen
 class Steps:
     """Where outputs step to `values`: first [channel, value] is the least accumulator that gives
     the value or more, if it is `sure`; `reached` if an accumulator does, `missed` if one does not.

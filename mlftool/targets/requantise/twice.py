@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding, parts
@@ -31,7 +31,7 @@ TRIED = 8  # multipliers on either side of the best one
 Read = Callable[[str], str]  # C text of a channel's number, by the name of its operand
 
 
-@dataclass(frozen=True)
+@frozen
 class OneSided:
     """((acc * 2^left) * m >> 32) + add >> shift"""
 
@@ -45,7 +45,7 @@ class OneSided:
         return f"mlf_requantize_fixed({acc}, {at('m')}, {at('add')}, {self.shift}, {self.limits})"
 
 
-@dataclass(frozen=True)
+@frozen
 class Away:
     """The two roundings themselves; `signed` if an output may be less than its zero point."""
 
