@@ -45,30 +45,29 @@ def _wrapped(words: Sequence[str]) -> str:
     return ",\n".join(lines) if lines else _INDENT
 
 
-# The power of two of a float whose exponent field is the index.
-_POWERS = [f"p{field - 127:+d}f" for field in range(256)]
+# What is around the fraction of a normal float whose sign and exponent fields are the index.
+_BEFORE = ["0x1"] * 256 + ["-0x1"] * 256
+_POWERS = [f"p{field - 127:+d}f" for field in range(256)] * 2
 
 
 def _hex_floats(flat: Array) -> list[str]:
     """C99 hexadecimal floats from the fields of finite float32: sign, 8 bits, 23 bits."""
     bits = flat.astype(np.float32, copy=False).view(np.uint32)
-    # 23 bits are six hexadecimal digits once a zero bit follows them.
+    # 23 bits are six hexadecimal digits once a zero bit follows them, before them the point.
     digits = ((bits & 0x7FFFFF) << 1).astype(">u4").tobytes().hex()
-    fields = zip((bits >> 31).tolist(), ((bits >> 23) & 0xFF).tolist(), strict=True)
-    words = []
-    for k, (negative, field) in enumerate(fields):
-        fraction = digits[8 * k + 2 : 8 * k + 8].rstrip("0")
-        if field:
-            point = "." if fraction else ""
-            sign = "-" if negative else ""
-            words.append(f"{sign}0x1{point}{fraction}{_POWERS[field]}")
-        else:
-            words.append(_hex_float(float(flat[k])))
+    fractions = [digits[k : k + 6].rstrip("0") for k in range(2, len(digits), 8)]
+    heads = (bits >> 23).tolist()
+    words = [
+        f"{_BEFORE[head]}.{fraction}{_POWERS[head]}" if fraction else _BEFORE[head] + _POWERS[head]
+        for head, fraction in zip(heads, fractions, strict=True)
+    ]
+    for k in np.flatnonzero(bits & 0x7F800000 == 0).tolist():  # zeros and subnormals
+        words[k] = _hex_float(float(flat[k]))
     return words
 
 
 def _hex_float(value: float) -> str:
-    """Zeros and subnormals too, normalised as float.hex() does, without its padding zeros."""
+    """As float.hex(), which normalises subnormals, without its padding zeros."""
     mantissa, exponent = value.hex().split("p")
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")
