@@ -293,6 +293,43 @@ def integer_products(seed: int) -> onnx.ModelProto:
     return net.model(*(net.node("Concat", *some, axis=0) for some in outs))
 
 
+def integer_windows(seed: int) -> onnx.ModelProto:
+    """ConvInteger with constant weights: one window and many, padded, with strides and dilations,
+    one and two spatial axes, zero points that are computed and those of channels; groups too."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    # input, output channels and kernel, attributes
+    shapes: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+        ((1, 5, 3, 4), (7, 1, 1), {}),
+        ((1, 3, 6, 5), (8, 3, 3), {"pads": [1, 1, 1, 1]}),
+        ((2, 4, 5, 5), (3, 2, 3), {"strides": [2, 1]}),
+        ((1, 2, 7, 6), (9, 3, 2), {"dilations": [2, 2], "pads": [2, 1, 0, 1]}),
+        ((1, 16, 4, 3), (12, 3, 3), {"pads": [0, 1, 1, 0], "strides": [1, 2]}),
+        ((1, 3, 9), (5, 4), {"pads": [2, 1]}),
+        ((1, 4, 4, 4), (6, 3, 3), {"group": 2}),
+    ]
+    types = np.uint8, np.int8
+    zero_of = {a: net.input(f"z{a.__name__}", a, ()) for a in types}
+    flat = net.const(np.array([-1], np.int64))
+    outs: list[list[str]] = [[], []]  # int32, float
+    for i, ((shape, (channels, *kernel), attrs), a) in enumerate(product(shapes, types)):
+        x = net.input(f"x{i}", a, shape)
+        for k, (b, zeros) in enumerate(product(types, ("", "one", "channels"))):
+            low, high = np.iinfo(b).min, np.iinfo(b).max
+            depth = shape[1] // attrs.get("group", 1)
+            w = rng.integers(low, high + 1, size=(channels, depth, *kernel))
+            args = [x, net.const(w.astype(b)), zero_of[a] if k % 3 or i % 2 else ""]
+            if zeros:
+                zero = rng.choice([low, high, 3], size=channels if zeros == "channels" else ())
+                args.append(net.const(np.asarray(zero).astype(b)))
+            y = net.node("ConvInteger", *args, **attrs)
+            if k % 2:  # as the quantiser writes it
+                wide = net.node("Cast", y, to=onnx.TensorProto.FLOAT)
+                y = net.node("Mul", wide, net.const(0.37, np.float32))
+            outs[k % 2].append(net.node("Reshape", y, flat))
+    return net.model(*(net.node("Concat", *some, axis=0) for some in outs))
+
+
 def tables(seed: int) -> onnx.ModelProto:
     """Functions of one tensor of bytes, signed or not, alone and multiplied by it."""
     rng = np.random.default_rng(seed)

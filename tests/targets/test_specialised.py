@@ -15,6 +15,7 @@ from kernel_cases import (
     chains,
     few_channels,
     integer_products,
+    integer_windows,
     lines,
     long_dense,
     many_layers,
@@ -48,7 +49,7 @@ LEVELS = {"cortex-m4": "-O2", "cortex-m55": "-O2"}
 BOARD_TARGETS = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc", "rv32imafc")
 SPECIALISED = (*BOARD_TARGETS[:-1], "host")  # the last one has the kernels of the one before
 OPERATORS = (
-    *("QLinearConv", "com.microsoft.QGemm", "QLinearMatMul", "MatMulInteger"),
+    *("QLinearConv", "ConvInteger", "com.microsoft.QGemm", "QLinearMatMul", "MatMulInteger"),
     *("com.microsoft.QLinearAveragePool", "mlf.Table", "mlf.QLinearSoftmax"),
 )
 FEATURES = {target: TARGETS[target].features for target in SPECIALISED}
@@ -77,6 +78,7 @@ MODELS = {
     "means": means(11),
     "products": products(8),
     "integer_products": integer_products(20),
+    "integer_windows": integer_windows(22),
     "wide": wide_layers(12, 24),
     "sixteens": sixteens(17),
     "shares": shares(18),

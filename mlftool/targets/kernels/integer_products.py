@@ -1,4 +1,5 @@
-"""Computed bytes times a constant matrix of bytes in int32, as dynamic quantisation has them.
+"""Computed bytes times a constant matrix of bytes in int32, as dynamic quantisation has them. The
+bytes are rows of a matrix, or windows of a convolution, gathered unless they are dense.
 
 The input's zero point is known only when the model runs, so the sum falls into three:
 
@@ -21,7 +22,15 @@ from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number
 from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import Stored, even_columns, pack_rows, pad_rows
+from mlftool.ops.contraction import (
+    Contraction,
+    Stored,
+    even_columns,
+    geometry,
+    pack_rows,
+    pad_rows,
+    shape_of,
+)
 from mlftool.ops.scalar import Store, around, read_by
 from mlftool.targets.kernels import kernel
 from mlftool.targets.kernels.dsp import MOST_TIMES, paired_of, quads_of
@@ -35,6 +44,7 @@ class Matrix:
     weights: Array  # [columns, depth]
     zeros: Array  # int32 [columns]
     sums: Array  # int32 [columns]: of weights less their zero points
+    window: Contraction | None = None  # two-dimensional, where rows are gathered
 
     @property
     def depth(self) -> int:
@@ -49,7 +59,14 @@ def matrix_of(v: View, stored: type[np.int8] | type[np.uint8] = np.int8) -> Matr
     """The weights of the node as bytes of type `stored`; None where they or their zero points are
     computed, come in stacks, or rows have zero points of their own, or a sum could leave int32."""
     w, zero = v.const(1), v.const(3) if v.has(3) else np.zeros(1, np.int8)
-    if w is None or zero is None or w.ndim != 2 or not w.size or not v.y.elements:
+    window = shape_of(v) if v.core.op == "ConvInteger" else None
+    if w is None or zero is None or not w.size or not v.y.elements:
+        return None
+    if window is not None:
+        if window.group > 1 or len(window.inputs) > 2:
+            return None
+        w, window = window.weights.reshape(window.oc, -1).T, window.planar()
+    if w.ndim != 2:
         return None
     if not v.x(0).dtype.is_int8 or not v.x(1).dtype.is_int8:
         return None
@@ -67,7 +84,9 @@ def matrix_of(v: View, stored: type[np.int8] | type[np.uint8] = np.int8) -> Matr
     else:
         less = np.iinfo(w.dtype).min - low
         kept, zeros = wide - less, zeros - less
-    return Matrix(kept.astype(stored), zeros.astype(np.int32), centred.sum(axis=1, dtype=np.int32))
+    sums = centred.sum(axis=1, dtype=np.int32)
+    gathered = None if window is None or window.dense else window
+    return Matrix(kept.astype(stored), zeros.astype(np.int32), sums, gathered)
 
 
 @frozen
@@ -88,7 +107,7 @@ class Dot:
 def _kernel(v: View, m: Matrix, dot: Dot) -> Kernel:
     rows, x = v.y.elements // m.columns, v.x(0).dtype
     column = -(-m.depth // dot.turn) * dot.turn
-    copies = column != m.depth
+    copies = column != m.depth or m.window is not None
     padded = -(-m.columns // dot.width) * dot.width
     rest = bool(m.zeros.any())
     known = bool(rest and (m.zeros == m.zeros[0]).all())
@@ -117,6 +136,7 @@ def _kernel(v: View, m: Matrix, dot: Dot) -> Kernel:
             "zero": "xz" if v.has(2) else "",
             "rest": rest,
             "factor": Number(int(m.zeros[0])) if known else "",
+            "window": geometry(m.window) if m.window else None,
             **(dot.params or {}),
         },
         around(
@@ -147,7 +167,9 @@ def _panels(
 
 
 @kernel("MatMulInteger", needs="", unless="fpu registers narrow size")
+@kernel("ConvInteger", needs="", unless="fpu registers narrow size")
 @kernel("MatMulInteger", needs="registers", unless="size")
+@kernel("ConvInteger", needs="registers", unless="size")
 def panels(v: View) -> Kernel | None:
     """Four columns at a time, or fewer. Compilers make vectors of the portable loops where a
     processor has some: on x86-64 this takes three times as long."""
@@ -155,12 +177,14 @@ def panels(v: View) -> Kernel | None:
 
 
 @kernel("MatMulInteger", needs="narrow", unless="size")
+@kernel("ConvInteger", needs="narrow", unless="size")
 def narrow(v: View) -> Kernel | None:
     """Two weights at a time, unsigned: these cores load bytes without their sign."""
     return _panels(v, "narrow", np.uint8, 2, 4.5)
 
 
 @kernel("MatMulInteger", needs="dsp", unless="size")
+@kernel("ConvInteger", needs="dsp", unless="size")
 def paired(v: View) -> Kernel | None:
     """Four columns at a time, of which two share a halfword (dsp.py)."""
     m = matrix_of(v)
@@ -179,6 +203,7 @@ def paired(v: View) -> Kernel | None:
 
 
 @kernel("MatMulInteger", needs="dsp", unless="size")
+@kernel("ConvInteger", needs="dsp", unless="size")
 def quads(v: View) -> Kernel | None:
     """The same of weights that cannot be paired, or of many products."""
     m = matrix_of(v)
@@ -191,6 +216,7 @@ def quads(v: View) -> Kernel | None:
 
 
 @kernel("MatMulInteger", needs="mve", unless="size")
+@kernel("ConvInteger", needs="mve", unless="size")
 def octets(v: View) -> Kernel | None:
     """Eight columns at a time, sixteen products of each (helium.py); bytes become signed there."""
     m = matrix_of(v)
