@@ -156,7 +156,9 @@ def _masked(s: Stream, name: str, fill: float) -> str:
     numbers = s.const("stream.at", np.arange(track.count, dtype=np.int32).reshape(shape))
     each = s.const("stream.count", np.full([1] * len(shape), track.count, np.int32))
     first = s.const("stream.first", np.full([1] * len(shape), -track.offset, np.int32))
-    begun = s.add("Mul", (_runs(s), each), [1] * len(shape))
+    enough = s.const("stream.enough", np.array([-(track.offset // track.count)], np.int32))
+    runs = s.add("Min", (_runs(s), enough), (1,))  # all later runs are alike, and nothing overflows
+    begun = s.add("Mul", (runs, each), [1] * len(shape))
     at = s.add("Add", (numbers, begun), shape)
     early = s.fresh(f"{s.label}.early", TensorType(dtype.of(np.zeros(0, bool)), tuple(shape)))
     s.keep(Node("Less", (at, first), (early,), {}, s.label))

@@ -124,22 +124,33 @@ def _rewrite(s: Stream, node: Node) -> None:
         if name in s.whole.types:
             s.types[name] = _shortened(s.whole.types[name], own) if own else s.whole.types[name]
     s.keep(replace(node, inputs=tuple(form.inputs), outputs=tuple(form.outputs), attrs=form.attrs))
+    for state in form.ends:
+        s.ends(state.input, state.output, state.start)
+
+
+def _exchange(s: Stream, output: str, other: str) -> None:
+    """Gives two tensors each other's name: an output has the name that the model says."""
+    names = {output: other, other: output}
+    for k, node in enumerate(s.nodes):
+        inputs, outputs = (tuple(names.get(n, n) for n in ns) for ns in (node.inputs, node.outputs))
+        s.nodes[k] = replace(node, inputs=inputs, outputs=outputs)
+    s.types[output], s.types[other] = s.types[other], s.types[output]
+    s.tracks[output], s.tracks[other] = s.tracks[other], s.tracks[output]
 
 
 def _closed(s: Stream, file: str) -> Graph:
     whole = s.whole
-    outputs = []
     for name in whole.outputs:
         track = s.tracks.get(name)
         s.label = name
-        is_early = track is not None and track.axis is not None and track.offset > 0
-        outputs.append(delayed(s, name, 0) if is_early else name)
+        if track is not None and track.axis is not None and track.offset > 0:
+            _exchange(s, name, delayed(s, name, 0))
     if not s.kept:
         text = "no run needs anything of the run before: the model has no window along time"
         raise MlfError(Problem("MLF0400", text, file, path="stream", help="leave out stream"))
     graph = whole.replace(
         inputs=(*whole.inputs, *(k.input for k in s.kept)),
-        outputs=(*outputs, *(k.output for k in s.kept)),
+        outputs=(*whole.outputs, *(k.output for k in s.kept)),
         nodes=tuple(s.nodes),
         types=s.types,
         consts=s.consts,

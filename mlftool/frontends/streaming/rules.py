@@ -18,19 +18,21 @@ from mlftool.frontends.streaming.graph import (
     last_of,
     with_history,
 )
-from mlftool.ir.graph import Node
+from mlftool.ir.graph import Node, State
 from mlftool.ops.base import Layout, Trait, contracts, is_a
 
 
 @dataclass
 class Form:
-    """What replaces `node` in the stream. `others` are the times of results after the first."""
+    """What replaces `node` in the stream. `others` are the times of results after the first, `ends`
+    the states that are made of its results."""
 
     node: Node
     inputs: list[str]
     attrs: dict[str, Any]
     outputs: list[str]
     others: dict[str, Track] = field(default_factory=dict)
+    ends: list[State] = field(default_factory=list)
 
 
 Rule = Callable[[Stream, Form], Track]
@@ -75,6 +77,15 @@ def _time(s: Stream, names: Sequence[str]) -> tuple[Track, int]:
     if any(n in s.tracks for n in names[1:]):
         raise NoStreamError("its other inputs depend on time, too")
     return track, track.axis
+
+
+def _from_first(s: Stream, d: Form) -> tuple[Track, int]:
+    """The same after the first input waited for what a Pad puts before it: the operator makes other
+    values of these."""
+    track, axis = _time(s, d.inputs)
+    if track.offset > 0:
+        d.inputs[0] = delayed(s, d.inputs[0], 0)
+    return s.tracks[d.inputs[0]], axis
 
 
 def _collapsed(s: Stream, d: Form) -> Track:
@@ -180,7 +191,7 @@ def _padding(s: Stream, node: Node) -> float:
 
 def _rows(s: Stream, d: Form) -> Track:
     """Products of rows, of which time is no summed axis."""
-    track, axis = _time(s, d.inputs)
+    track, axis = _from_first(s, d)
     rank = len(s.type(d.inputs[0]).shape)
     if axis == rank - 1 - (1 if d.node.attrs.get("transA") else 0):
         raise NoStreamError("it sums over time")
@@ -259,7 +270,7 @@ def _view(s: Stream, d: Form) -> Track:
 
 
 def _along(s: Stream, d: Form) -> Track:
-    track, axis = _time(s, d.inputs)
+    track, axis = _from_first(s, d)
     if d.node.attrs.get("axis", -1) % len(s.type(d.inputs[0]).shape) == axis:
         raise NoStreamError(ALL)
     return track
@@ -371,12 +382,13 @@ def _reduced(s: Stream, d: Form) -> Track:
     at = sorted(int(a) % rank for a in axes) if axes is not None else list(range(rank))
     if axis in at:
         return _collapsed(s, d)
+    track, axis = _from_first(s, d)
     gone = 0 if d.node.attrs.get("keepdims", 1) else sum(a < axis for a in at)
     return replace(track, axis=axis - gone)
 
 
 def _normalised(s: Stream, d: Form) -> Track:
-    track, axis = _time(s, d.inputs)
+    track, axis = _from_first(s, d)
     rank = len(s.type(d.inputs[0]).shape)
     if axis >= d.node.attrs.get("axis", -1) % rank:
         raise NoStreamError(ALL)
@@ -400,7 +412,7 @@ def _recurrent(s: Stream, d: Form) -> Track:
             raise NoStreamError("its first state is computed")
         d.inputs[k + 4] = s.state(start, "cell")
         d.outputs[k] = d.outputs[k] or s.fresh(f"{d.node.result}.cell", s.types[d.inputs[k + 4]])
-        s.ends(d.inputs[k + 4], d.outputs[k], start)
+        d.ends.append(State(d.inputs[k + 4], d.outputs[k], start))
         d.others[d.outputs[k]] = replace(track, axis=None)
     while not d.inputs[-1]:
         d.inputs.pop()
@@ -408,7 +420,7 @@ def _recurrent(s: Stream, d: Form) -> Track:
 
 
 def _batch_normalised(s: Stream, d: Form) -> Track:
-    track, axis = _time(s, d.inputs)
+    track, axis = _from_first(s, d)
     if axis == 1 or d.attrs.get("training_mode", 0):
         raise NoStreamError(ALL)
     return track
