@@ -41,11 +41,12 @@ PADDED: dict[str, Callable[[str, int], str]] = {
 
 
 def _borders(f: Facts) -> str:
-    pads = f.inputs[1] if len(f.inputs) > 1 else None
-    axes = f.inputs[3] if len(f.inputs) > 3 else None
+    pads, value, axes = (*f.inputs, None, None, None)[1:4]
     count = len(f.x) if axes is None else axes.elements
     if pads is not None and pads.elements != 2 * count:
         return f"pads {pads}; expected two for each of {count} axes"
+    if value is not None and value.elements != 1:
+        return f"constant_value {value}; expected one number"
     return f.from_nothing("mode", "constant")
 
 
@@ -146,11 +147,10 @@ def _begins(v: View, rank: int) -> tuple[list[str], list[Operand]]:
     count = v.x(1).elements // 2
     axis = f"mlf_index(axes[k], {rank})" if v.has(3) else "k"
     operands = {"pads": 1, "axes": 3} if v.has(3) else {"pads": 1}
-    limit = 1 << 30
     head = [
         f"int32_t begin[{rank}] = {{0}};",
         f"for (int32_t k = 0; k < {count}; k++) {{",
-        f"  begin[{axis}] = mlf_clamp_index(pads[k], -{limit}, {limit});",
+        f"  begin[{axis}] = mlf_clamp_index(pads[k], -{1 << 30}, {1 << 30});",
         "}",
     ]
     return head, [*read_by(v, operands)]

@@ -13,6 +13,7 @@ from onnx import NodeProto, helper
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
 from mlftool.ir.rounding import ATTRIBUTE, IN_FLOATS
+from mlftool.onnx_rules.protos import domain_of
 from mlftool.ops.base import Trait, is_a, known, record
 
 # Operators whose old opsets have no implementation, or a wrong one: as what they are evaluated, and
@@ -24,26 +25,25 @@ def evaluate_proto(
     node: NodeProto, inputs: Sequence[Array | None], opsets: Mapping[str, int]
 ) -> list[Any]:
     """The outputs of an ONNX node for known inputs. Raises whatever onnx or numpy raises."""
-    record = None if node.domain.removeprefix("ai.onnx") else known(node.op_type)
+    domain = domain_of(node)
+    record = None if domain else known(node.op_type)
     if record is not None and record.constant is not None:
         attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         with np.errstate(all="ignore"):  # of a model's own infinities
             return [record.constant(inputs, attrs, opsets[""])]
-    if node.op_type in NEWER and not node.domain:
-        copy = NodeProto.FromString(node.SerializeToString())
-        copy.op_type, least = NEWER[node.op_type]
-        node, opsets = copy, {**opsets, "": max(opsets[""], least)}
+    node = NodeProto.FromString(node.SerializeToString())
+    node.domain = domain  # by the one name that `opsets` has
+    if node.op_type in NEWER and not domain:
+        node.op_type, least = NEWER[node.op_type]
+        opsets = {**opsets, "": max(opsets[""], least)}
     from onnx.reference import ReferenceEvaluator  # which most models never need
 
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     pairs = zip(node.input, inputs, strict=True)
     feeds = {n: dtype.texts(v) for n, v in pairs if n and v is not None}
-    graph = helper.make_graph(
-        [node],
-        "node",
-        [helper.make_empty_tensor_value_info(n) for n in feeds],
-        [helper.make_empty_tensor_value_info(n) for n in node.output if n],
-    )
+    given = [helper.make_empty_tensor_value_info(n) for n in feeds]
+    made = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
+    graph = helper.make_graph([node], "node", given, made)
     model = helper.make_model(graph, opset_imports=imports)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -53,6 +53,12 @@ MISFITS = {
         { q = SplitToSequence <axis=1> (x, s) y = SequenceLength (q) }""",
     "parts below zero": """g (float[4,5] x) => (int64 y) <int64 s = {-2}>
         { q = SplitToSequence <axis=1> (x, s) y = SequenceLength (q) }""",
+    "numbers of a padding": """g (float[3,4] x) => (float[5,4] y)
+        <int64[4] p = {1, 0, 1, 0}, float[2] v = {1.0, 2.0}> { y = Pad (x, p, v) }""",
+    "numbers of Microsoft's padding": """g (float[3,4] x, int64[4] p, float[8] v) => (float[5,4] y)
+        { y = com.microsoft.Pad (x, p, v) }""",
+    "no number of a padding": """g (float[3,4] x) => (float[5,4] y)
+        <int64[4] p = {1, 0, 1, 0}, float[0] v = {}> { y = Pad (x, p, v) }""",
     "borders": """g (float[3,4] x, int64[3] p) => (float[3,4] y) { y = Pad (x, p) }""",
     "batches": """g (float[3,4] x, int64[2,3,1] i) => (float[2,3] y)
         { y = GatherND <batch_dims=1> (x, i) }""",

@@ -361,3 +361,37 @@ def test_quantised_constants_have_the_type_that_is_stated(kind: Any, tmp_path: P
     for name, value in onnxruntime_float(job.model, job.feeds)[0].items():
         np.testing.assert_array_equal(job.results[0][name], value, name)
         assert job.results[0][name].dtype == kind
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "EyeLike(x)",
+        "Shape(x)",
+        "Size(x)",
+        "ConstantOfShape(i)",
+        "Abs(c)",
+        "Flatten(c)",
+        "Range(zero, three, one)",
+        "BatchNormalization(c, s, s, s, s)",
+        "Scatter(c, j, c)",
+    ],
+)
+def test_the_default_domain_has_two_names(node: str) -> None:
+    """Written out, it is the same operator: of what is folded the archive has the same values."""
+
+    def constants(name: str) -> list[bytes]:
+        model = onnx.parser.parse_model(
+            f"""<ir_version: 8, opset_import: ["": 9]>
+            g (float[2,3] x) => (float[a,b] y) <float[2,3] c = {{1, -2, 3, -4, 5, -6}},
+                float[3] s = {{1, 2, 3}}, int64[2] i = {{2, 3}}, int64 zero = {{0}},
+                int64 three = {{3}}, int64 one = {{1}}, int64[2,3] j = {{0, 1, 0, 1, 0, 1}}>
+            {{ y = {name}{node} }}"""
+        )
+        model.graph.output[0].ClearField("type")
+        if "Range" in node:
+            model.opset_import[0].version = 11
+        graph = compile_model(model).program.graph
+        return [v.tobytes() for v in graph.consts.values()]
+
+    assert constants("ai.onnx.") == constants("")
