@@ -138,7 +138,7 @@ def _joined(s: Stream, name: str, axis: int, length: int, fill: float) -> str:
     at = last.index(axis)
     turned = s.add("Transpose", (name,), inside, perm=last)
     start = np.full([length if k == at else n for k, n in enumerate(inside)], 0, type_.dtype.numpy)
-    start[...] = np.finfo(np.float32).min if fill == -np.inf else fill
+    start[...] = fill
     state = s.state(start)
     total = [n + length if k == at else n for k, n in enumerate(inside)]
     joined = s.add("Concat", (state, turned), total, axis=at)

@@ -176,17 +176,17 @@ def _repeated(s: Stream, d: Form) -> Track:
 
 
 def _padding(s: Stream, node: Node) -> float:
-    """What stands around an operator's input: 0, or what is less than all else."""
-    about = contracts(node)
-    if about is not None and about.quantised:
-        zero = s.consts.get(node.inputs[2])
-        if zero is None:
-            raise NoStreamError("its zero point is not a constant")
-        return float(zero.reshape(-1)[0])
-    if about is None and is_a(node, Trait.ORDER_PRESERVING):
-        row = s.whole.types[node.inputs[0]].dtype
+    """What stands around an operator's input: 0, of integers their zero point, which is input 2 of
+    every operator that has one; of a maximum what is less than all else."""
+    row = s.whole.types[node.inputs[0]].dtype
+    if contracts(node) is None and is_a(node, Trait.ORDER_PRESERVING):
         return -np.inf if row.is_float else float(row.range[0])
-    return 0.0
+    if row.is_float or len(node.inputs) < 3 or not node.inputs[2]:
+        return 0.0
+    zero = s.consts.get(node.inputs[2])
+    if zero is None:
+        raise NoStreamError("its zero point is not a constant")
+    return float(zero.reshape(-1)[0])
 
 
 def _rows(s: Stream, d: Form) -> Track:
@@ -406,7 +406,8 @@ def _recurrent(s: Stream, d: Form) -> Track:
     d.outputs = [*d.outputs, "", ""][: 3 if d.node.op == "LSTM" else 2]
     for k in range(1, len(d.outputs)):
         shape = s.whole.types[d.inputs[2]].shape
-        zeros = np.zeros((1, s.type(d.inputs[0]).shape[1], shape[2]), np.float32)
+        x = s.type(d.inputs[0])
+        zeros = np.zeros((1, x.shape[1], shape[2]), x.dtype.numpy)
         start = s.consts.get(d.inputs[k + 4]) if d.inputs[k + 4] else zeros
         if start is None:
             raise NoStreamError("its first state is computed")

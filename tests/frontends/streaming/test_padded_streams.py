@@ -1,11 +1,15 @@
-"""What a Pad puts before the first element of time, states that callers get, and long streams."""
+"""What is before the first element of time, in every element type; states that callers get, and
+long streams."""
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+from onnx import numpy_helper, parser
 from oracle import session
-from test_streaming import network, shape_of
+from test_streaming import HEAD, network, shape_of, streamed
 
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
 from mlftool.frontends.streaming.graph import MOST_RUNS
@@ -90,6 +94,72 @@ def test_the_caller_gets_states_of_recurrent_layers(op: str, also: bool) -> None
     assert sorted(runs[-1]) == sorted(given)
     for name in results[1:]:
         np.testing.assert_allclose(runs[-1][name], whole[name], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+@pytest.mark.parametrize("op", ["GRU", "LSTM", "RNN"])
+@pytest.mark.parametrize("first", ["", ", , h0"])
+def test_states_are_of_the_layers_type(op: str, kind: type, first: str) -> None:
+    """Those that the model leaves out, too: they are zeros, whose bytes no other tensor has."""
+    gates, name = {"GRU": 3, "LSTM": 4, "RNN": 1}[op], {2: "float16", 8: "double"}[kind().itemsize]
+    model = parser.parse_model(
+        f"""{HEAD}g ({name}[time,1,4] x) => ({name}[time,1,3] y) {{
+        a = {op} <hidden_size = 3> (x, w, r, {first})
+        one = Constant <value = int64[1] {{1}}> () y = Squeeze(a, one) }}"""
+    )
+    random = np.random.default_rng(2)
+    for weights, shape in (("w", (1, 3 * gates, 4)), ("r", (1, 3 * gates, 3)), ("h0", (1, 1, 3))):
+        value = random.normal(0, 0.5, shape).astype(kind)
+        model.graph.initializer.append(numpy_helper.from_array(value, weights))
+    xs = random.normal(0, 1, (12, 1, 4)).astype(kind)
+    spec = ModuleSpec(model, "m", input_shapes={"x": (12, 1, 4)})
+    (whole,) = LoadedArchive(compile_modules([spec]), "", None).module().run({"x": xs}).values()
+    got = np.concatenate(list(streamed(model, 8, 2, xs)))
+    close = 2e-3 if kind is np.float16 else 0  # a run ends with its states rounded to float16
+    np.testing.assert_allclose(got, whole, 0, close)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize("pads", [(3, 0), (2, 1), (0, 3)])
+@pytest.mark.parametrize("zero", [None, 0, 5, 127])
+def test_integers_are_padded_with_their_zero_point(
+    kind: type, pads: tuple[int, int], zero: int | None
+) -> None:
+    name, point = np.dtype(kind).name, "" if zero is None else ", z"
+    model = parser.parse_model(
+        f"""{HEAD}g ({name}[1,2,time] x) => (int32[1,3,time] y) {{
+        a = MaxPool <kernel_shape = [2], pads = [1, 0]> (x)
+        y = ConvInteger <pads = [{pads[0]}, {pads[1]}]> (a, w{point}) }}"""
+    )
+    random = np.random.default_rng(3)
+    weights = random.integers(0, 9, (3, 2, 4)).astype(kind)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    if zero is not None:
+        model.graph.initializer.append(numpy_helper.from_array(np.array(zero, kind), "z"))
+    xs = random.integers(0, 100, (1, 2, 24)).astype(kind)
+    (whole,) = session(model, False).run(None, {"x": xs})
+    got = np.concatenate(list(streamed(model, 12, 2, xs)), 2)
+    late = pads[1]
+    np.testing.assert_array_equal(got[:, :, late:], whole[:, :, : 24 - late])
+
+
+@pytest.mark.parametrize("name", ["float16", "float", "double"])
+def test_maxima_of_what_is_before_the_first(name: str) -> None:
+    """No type's least number is another's; numpy warns of what it can't hold."""
+    text = f"""{HEAD}g ({name}[1,2,20] x) => ({name}[1,2,20] y) {{
+        a = MaxPool <kernel_shape = [3], pads = [1, 1]> (x)
+        y = MaxPool <kernel_shape = [3], pads = [2, 0]> (a) }}"""
+    model = parser.parse_model(text)
+    kind = {"float16": np.float16, "float": np.float32, "double": np.float64}[name]
+    xs = np.random.default_rng(4).normal(0, 1, (1, 2, 20)).astype(kind)
+    spec = ModuleSpec(model, "m", stream=("axis=2", "step=2"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module = LoadedArchive(compile_modules([spec]), "", None).module()
+    got = np.concatenate([module.run({"x": x})["y"] for x in np.split(xs, 10, 2)], 2)
+    around = np.pad(xs, ((0, 0), (0, 0), (3, 1)), constant_values=-np.inf)
+    whole = np.lib.stride_tricks.sliding_window_view(around, 5, 2).max(-1)
+    np.testing.assert_array_equal(got[:, :, 1:], whole[:, :, :19])
 
 
 def _integers(graph: Graph, runs: int) -> dict[str, np.ndarray]:
