@@ -104,6 +104,8 @@ def _asked(
         return infer_node_outputs(schema, spoken, types, data, opset_imports=imports)
     except (InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         return first_line(error)
+    except IndexError:
+        return "an input has no elements"  # whose first inference reads
 
 
 def _extends(newest: OpSchema, schema: OpSchema) -> bool:

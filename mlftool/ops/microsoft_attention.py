@@ -186,8 +186,8 @@ _GROUPS += " causal kv_cache_bit_width k_quant_type v_quant_type qk_norm_epsilon
 def _group_query(s: Steps) -> None:
     """Several heads of queries share one of keys and values. What the cache holds ends, for each
     batch, where the new keys begin: at the length in input 5, which counts them but one."""
-    if (total := s.consts.get(s.x(6))) is None:
-        raise UnsupportedError("a total_sequence_length that is computed; supported: a constant")
+    if (total := s.consts.get(s.x(6))) is None or np.size(total) != 1:
+        raise UnsupportedError("a total_sequence_length that is not one constant; supported: one")
     flags = s.attrs.get("smooth_softmax", 0), s.attrs.get("sliding_window_cache", 0)
     if any(flags) or not s.attrs.get("causal", 1) or any(map(s.x, range(11, 16))) or s.wants(3):
         text = "sinks, quantised or sliding caches, norms, queries that look ahead or scores as an"

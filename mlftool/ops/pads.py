@@ -41,12 +41,10 @@ PADDED: dict[str, Callable[[str, int], str]] = {
 
 
 def _borders(f: Facts) -> str:
-    pads, value, axes = (*f.inputs, None, None, None)[1:4]
+    pads, _, axes = (*f.inputs, None, None, None)[1:4]
     count = len(f.x) if axes is None else axes.elements
     if pads is not None and pads.elements != 2 * count:
         return f"pads {pads}; expected two for each of {count} axes"
-    if value is not None and value.elements != 1:
-        return f"constant_value {value}; expected one number"
     return f.from_nothing("mode", "constant")
 
 
@@ -55,10 +53,8 @@ def _pads_to_inputs(scope: Scope, d: Draft) -> None:
     row = d.types[0].dtype if d.types[0] is not None else float32
     pads = d.attrs.pop("pads", None) or d.attrs.pop("paddings", [])
     value = np.array(d.attrs.pop("value", 0.0), row.numpy)
-    d.inputs += [
-        d.constant(scope, "pads", np.array(pads, np.int64)),
-        d.constant(scope, "value", value),
-    ]
+    d.inputs.append(d.constant(scope, "pads", np.array(pads, np.int64)))
+    d.inputs.append(d.constant(scope, "value", value))
 
 
 def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
@@ -115,6 +111,7 @@ def _padded_boxes(scope: Scope, node: NodeProto) -> Outcome:
     "Pad",
     *(Trait.MOVES_DATA, Trait.SAME_RANK),
     moved=Moved((0,), fill=2),
+    forms=of_form("*", "*", "."),
     checks=(_borders,),
     words={"mode": ("constant", "wrap", *PADDED)},
     older=((11, _pads_to_inputs),),

@@ -111,7 +111,7 @@ def _of_a_signal(f: Facts) -> str:
     return f"a signal of shape {shown(f.x)}; expected [batch, length], or 1 or 2 parts of each"
 
 
-@op("DFT", forms=of_form("*", "*", "*"), older=((20, _along_first),), checks=(_of_parts,))
+@op("DFT", forms=of_form("*", ".", "."), older=((20, _along_first),), checks=(_of_parts,))
 def dft(v: View) -> Kernel:
     """Along one axis of [..., n, ..., 1 or 2], real or complex."""
     _float_only(v)
@@ -143,7 +143,7 @@ def dft(v: View) -> Kernel:
     return transform(v, shape, length, most, {"along": at, "framed": False, "step": 0}, reads)
 
 
-@op("STFT", checks=(_of_a_signal,))
+@op("STFT", forms=of_form("*", ".", "*", "."), checks=(_of_a_signal,))
 def stft(v: View) -> Kernel:
     """Transforms of frames of a signal, `frame_step` apart, each times a window."""
     _float_only(v, 4)

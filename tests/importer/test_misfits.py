@@ -53,6 +53,15 @@ MISFITS = {
         { q = SplitToSequence <axis=1> (x, s) y = SequenceLength (q) }""",
     "parts below zero": """g (float[4,5] x) => (int64 y) <int64 s = {-2}>
         { q = SplitToSequence <axis=1> (x, s) y = SequenceLength (q) }""",
+    "steps of frames": """g (float[1,64] x, float[16] w) => (float[?,?,?,?] y)
+        <int64[2] s = {4, 4}> { y = STFT (x, s, w) }""",
+    "steps of frames at run time": """g (float[1,64] x, float[16] w, int64[2] s) =>
+        (float[1,13,9,2] y) { y = STFT (x, s, w) }""",
+    "no step of frames": """g (float[1,64] x, float[16] w) => (float[?,?,?,?] y)
+        <int64[0] s = {}> { y = STFT (x, s, w) }""",
+    "lengths of a cache": """g (float[1,2,8] x, int32[1] n) => (float[1,2,4] y)
+        <int32[2] t = {2, 2}> { y = com.microsoft.GroupQueryAttention
+            <num_heads=1, kv_num_heads=1> (x, , , , , n, t) }""",
     "numbers of a padding": """g (float[3,4] x) => (float[5,4] y)
         <int64[4] p = {1, 0, 1, 0}, float[2] v = {1.0, 2.0}> { y = Pad (x, p, v) }""",
     "numbers of Microsoft's padding": """g (float[3,4] x, int64[4] p, float[8] v) => (float[5,4] y)
