@@ -25,11 +25,13 @@ from mlftool.ops.base import (
     Operand,
     UnsupportedError,
     contracts,
+    of_form,
     shown,
 )
 from mlftool.ops.scalar import Store, number
 
 BLOCK = 256
+ONE_FOR_Y = of_form("*", "*", "*", "*", "*", "*", ".", ".")  # a quantised product's scale
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
@@ -158,9 +160,13 @@ def fitting_weights(f: Facts) -> str:
     rows = zip(padded, w[2:], f.attrs.get("dilations") or ones, strict=False)
     wide = any(n < (k - 1) * dilation + 1 for n, k, dilation in rows)
     if wide and not f.attrs.get("auto_pad", "").startswith("SAME"):
-        return (
-            f"a dilated window of {shown(w[2:])} is wider than {shown(padded)}, input and padding"
-        )
+        text = f"a dilated window of {shown(w[2:])} is wider than {shown(padded)}"
+        return f"{text}, input and padding"
+    by_channel = (4, 5) if c.quantised else (3,)
+    for k in (*by_channel, *((1, 2, 6, 7) if c.quantised else (2,) if c.bias is None else ())):
+        by, most = f.shape(k), w[0] if k in by_channel else 1
+        if by is not None and math.prod(by) not in (1, most):
+            return f"scales or zero points of shape {shown(by)}; expected {most} or one"
     return ""
 
 

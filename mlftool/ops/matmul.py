@@ -19,7 +19,7 @@ from mlftool.ir.holes import Number
 from mlftool.ir.relay import Site, dense, requantise, scale_of, zero_point
 from mlftool.onnx_rules.boxes import of_integer_products, of_products
 from mlftool.ops.base import Contracts, Facts, Kernel, Layout, Trait, UnsupportedError, op, shown
-from mlftool.ops.contraction import BLOCK, contracts_of
+from mlftool.ops.contraction import BLOCK, ONE_FOR_Y, contracts_of
 from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
 from mlftool.ops.reduce import joined
 from mlftool.ops.scalar import Store, around, fetch, grouped, number, read_by, settle
@@ -251,6 +251,7 @@ def matmul_integer(v: View) -> Kernel:
     "QLinearMatMul",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRICES, 3, y_scale=6, rows="com.microsoft.QGemm"),
+    forms=ONE_FOR_Y,
     extents=of_integer_products,
     checks=(same_inner,),
     relay=_relay_qlinear_matmul,

@@ -147,27 +147,20 @@ def dft(v: View) -> Kernel:
 def stft(v: View) -> Kernel:
     """Transforms of frames of a signal, `frame_step` apart, each times a window."""
     _float_only(v, 4)
-    reads = {"x": 0}
     step, given = v.const(1), v.const(3)
-    if step is None:
-        reads["frame_step"] = 1
-    if v.has(2):
-        reads["window"] = 2
+    reads = {"x": 0} | ({"frame_step": 1} if step is None else {})
+    reads |= {"window": 2} if v.has(2) else {}
     most = 2 * v.y.shape[2]
     length: int | str = v.x(2).elements if v.has(2) else ""
     if not v.has(2) and v.has(3):
         length = int(given.item()) if given is not None else f"mlf_clamp_index(*count, 1, {most})"
-        if given is None:
-            reads["count"] = 3
+        reads |= {"count": 3} if given is None else {}
     if length == "":
         raise UnsupportedError("STFT without a window or a frame length")
     apart = "mlf_clamp_index(*frame_step, 1, INT32_MAX)" if step is None else str(int(step.item()))
-    if isinstance(length, int):
-        most = length
-    signal = v.x(0).shape
-    shape = signal if len(signal) == 3 else (*signal, 1)
-    params = {"along": "1", "framed": True, "step": apart}
-    return transform(v, shape, length, most, params, reads)
+    most = length if isinstance(length, int) else most
+    shape = v.x(0).shape if len(v.x(0).shape) == 3 else (*v.x(0).shape, 1)
+    return transform(v, shape, length, most, {"along": "1", "framed": True, "step": apart}, reads)
 
 
 WINDOWS = {

@@ -345,3 +345,36 @@ def test_text_that_is_none_anywhere(name: str, tmp_path: Path) -> None:
     with pytest.raises(MlfError, match="is not UTF-8") as refused:
         compile_module(ModuleSpec(path))
     assert refused.value.exit_code == 2
+
+
+PRODUCTS = {
+    "QLinearConv": ("x, xs, xz, w, ws, wz, ys, yz", "1,2,5,5", "6,2,3,3", "uint8[1,6,3,3]"),
+    "com.microsoft.QLinearConv": (
+        *("x, xs, xz, w, ws, wz, ys, yz", "1,2,5,5", "6,2,3,3", "uint8[1,6,3,3]"),
+    ),
+    "ConvInteger": ("x, w, xz, wz", "1,2,5,5", "6,2,3,3", "int32[1,6,3,3]"),
+    "QLinearMatMul": ("x, xs, xz, w, ws, wz, ys, yz", "4,5", "5,6", "uint8[4,6]"),
+    "MatMulInteger": ("x, w, xz, wz", "4,5", "5,6", "int32[4,6]"),
+    "com.microsoft.QGemm": ("x, xs, xz, w, ws, wz, , ys, yz", "4,5", "5,6", "uint8[4,6]"),
+}
+
+
+@pytest.mark.parametrize("is_const", [True, False])
+@pytest.mark.parametrize("operator", PRODUCTS)
+def test_quantised_products_have_fitting_scales(operator: str, is_const: bool) -> None:
+    """One for all, or of the weights one for each channel: C reads as many."""
+    inputs, x, w, y = PRODUCTS[operator]
+    for name in inputs.replace(",", "").split()[1:]:
+        for count in (0, 2, 7) if name != "w" else ():
+            kind = "float" if name.endswith("s") else "uint8"
+            values = ", ".join(["1.0" if kind == "float" else "1"] * count)
+            given = [f"uint8[{w}] w", f"{kind}[{count}] {name}"]
+            others = [n for n in ("xs", "xz", "ws", "wz", "ys", "yz") if n in inputs and n != name]
+            held = [f"{'float' if n[1] == 's' else 'uint8'} {n} = {{1}}" for n in others]
+            if is_const:
+                held.append(f"{given.pop()} = {{{values}}}")
+            text = f"g (uint8[{x}] x, {', '.join(given)}) => ({y} y) <{', '.join(held)}>"
+            model = parser.parse_model(f"{HEAD}{text} {{ y = {operator} ({inputs}) }}")
+            with pytest.raises(MlfError) as refused:
+                compile_module(ModuleSpec(model))
+            assert refused.value.exit_code == 2, (name, count, refused.value)
