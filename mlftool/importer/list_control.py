@@ -83,6 +83,8 @@ def loop(scope: Scope, node: NodeProto) -> Work[Outcome]:
     many as a limit says; then the state after the last one that counts is chosen."""
     body: GraphProto = attributes(node)["body"]
     count = scope.consts.get(node.input[0])
+    if count is not None and count.size != 1:
+        raise Refuse("MLF0303", f"a number of iterations of {count.size} elements; expected one")
     going = node.input[1] or scope.new_const(f"{node.output[0]}.start", np.array(True))
     endless = not node.input[0]  # but for the condition
     # Whether anything is chosen: not while the condition is known to the compiler.

@@ -143,11 +143,11 @@ def _elements(scope: Scope, name: str) -> tuple[str, ...]:
 
 def _position(scope: Scope, node: NodeProto, k: int, count: int, default: int) -> int | None:
     """The index in input `k`, which may count from the end; None if it is known at run time."""
-    if k >= len(node.input) or not node.input[k]:
-        return default
-    value = scope.consts.get(node.input[k])
-    if value is None:
-        return None
+    name = node.input[k] if k < len(node.input) else ""
+    if (value := scope.consts.get(name)) is None:
+        return None if name else default
+    if value.size != 1:
+        raise Refuse("MLF0302", f"a position of {value.size} elements; expected one")
     at = int(value.reshape(-1)[0])
     if not -count <= at < max(count, 1) + (node.op_type == "SequenceInsert"):
         raise Refuse("MLF0302", f"position {at} in a sequence of {count}")

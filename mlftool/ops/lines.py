@@ -163,12 +163,11 @@ def cumulative(v: View) -> Kernel:
     row = v.y.dtype
     axis = v.const(1)
     step = "Add" if v.core.op == "CumSum" else "Mul"
-    known = axis is not None
     return along(
         v,
         "lines_cumulative",
         int(axis.item()) if axis is not None else "axis[0]",
-        reads=() if known else [tensor_operand(v.graph, "axis", v.core.inputs[1])],
+        reads=() if axis is not None else [tensor_operand(v.graph, "axis", v.core.inputs[1])],
         start=literal(0 if step == "Add" else 1, row),
         step=joined(step, row, "acc", "value"),
         reverse=bool(v.attr("reverse", 0)),
@@ -176,7 +175,7 @@ def cumulative(v: View) -> Kernel:
     )
 
 
-op("CumProd", checks=HAS_AXIS, extents=ZEROS)(cumulative)
+op("CumProd", forms=of_form("*", "."), checks=HAS_AXIS, extents=ZEROS)(cumulative)
 
 
 def _top_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:

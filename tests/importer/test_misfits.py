@@ -53,6 +53,15 @@ MISFITS = {
         { q = SplitToSequence <axis=1> (x, s) y = SequenceLength (q) }""",
     "parts below zero": """g (float[4,5] x) => (int64 y) <int64 s = {-2}>
         { q = SplitToSequence <axis=1> (x, s) y = SequenceLength (q) }""",
+    "positions in a sequence": """g (float[2,3] x, float[2,3] z) => (float[2,3] y)
+        <int64[2] i = {0, 1}> { q = SequenceConstruct (x, z) y = SequenceAt (q, i) }""",
+    "no position in a sequence": """g (float[2,3] x, float[2,3] z) => (float[2,3] y)
+        <int64[0] i = {}> { q = SequenceConstruct (x, z) y = SequenceAt (q, i) }""",
+    "iterations over a sequence": """g (float[2,3] x) => (float[2,3] y)
+        <int64[2] n = {2, 2}, bool on = {1}, int64 last = {-1}> { q = SequenceConstruct (x)
+        r = Loop (n, on, q) <body = b (int64 i, bool c, seq(float[2,3]) s) =>
+            (bool d, seq(float[2,3]) t) { d = Identity (c) t = SequenceInsert (s, x) }>
+        y = SequenceAt (r, last) }""",
     "steps of frames": """g (float[1,64] x, float[16] w) => (float[?,?,?,?] y)
         <int64[2] s = {4, 4}> { y = STFT (x, s, w) }""",
     "steps of frames at run time": """g (float[1,64] x, float[16] w, int64[2] s) =>
@@ -203,6 +212,14 @@ def test_parts_of_a_deformed_convolution(w: str, o: str, said: str) -> None:
         {{ y = DeformConv <kernel_shape=[2, 2]> (x, w, o) }}"""
     with pytest.raises(MlfError, match=f"MLF0303.*{said}"):
         compile_module(ModuleSpec(parser.parse_model(HEAD.replace("17", "21") + text)))
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_product_runs_along_one_axis(count: int) -> None:
+    text = f"""g (float[2,3] x) => (float[2,3] y)
+        <int64[{count}] a = {{{", ".join("0" * count)}}}> {{ y = CumProd (x, a) }}"""
+    with pytest.raises(MlfError, match="MLF0303"):
+        compile_module(ModuleSpec(parser.parse_model(HEAD.replace("17", "26") + text)))
 
 
 def test_attributes_name_axes_of_the_input() -> None:
