@@ -162,11 +162,11 @@ def fitting_weights(f: Facts) -> str:
     if wide and not f.attrs.get("auto_pad", "").startswith("SAME"):
         text = f"a dilated window of {shown(w[2:])} is wider than {shown(padded)}"
         return f"{text}, input and padding"
-    by_channel = (4, 5) if c.quantised else (3,)
-    for k in (*by_channel, *((1, 2, 6, 7) if c.quantised else (2,) if c.bias is None else ())):
-        by, most = f.shape(k), w[0] if k in by_channel else 1
+    several = (4, 5) if c.quantised else (3,)
+    for k in (*several, *((1, 2, 6, 7) if c.quantised else (2,) if c.bias is None else ())):
+        by, most = f.shape(k), w[0] if k in several else 1
         if by is not None and math.prod(by) not in (1, most):
-            return f"scales or zero points of shape {shown(by)}; expected {most} or one"
+            return f"{math.prod(by)} scales or zero points; expected one of {sorted({1, most})}"
     return ""
 
 
