@@ -76,7 +76,8 @@ class Test:
     vectors: str = key(
         File((".npz",)),
         "NumPy archive with the model's inputs and expected outputs, under the names the model "
-        "gives them; each has the tensor's shape, or one more leading axis that counts samples.",
+        "gives them; each has the tensor's shape, or one more leading axis that counts samples. A "
+        "first axis of extent 1 may count them itself.",
         example="kws.npz",
     )
     absolute: float | None = key(

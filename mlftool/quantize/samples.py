@@ -10,7 +10,7 @@ from onnx import ModelProto, ValueInfoProto, helper
 from mlftool.errors import MlfError, Problem
 from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
-from mlftool.runtime.vectors import LABELS, ROWS, check_labels, missing, remedy
+from mlftool.runtime.vectors import LABELS, ROWS, check_labels, is_batch, missing, remedy
 
 
 @frozen
@@ -121,8 +121,8 @@ def _shaped(array: Array, info: ValueInfoProto) -> Array:
         text = f"no sample; got {list(array.shape)}"
         raise _MisfitError("MLF0617", text, "save some, as the model gets them in use")
     forms = {shape: (1, *shape), (len(array) if array.ndim else 0, *shape): array.shape}
-    if shape[:1] == (1,) and array.ndim == len(shape) and array.shape[1:] == shape[1:]:
-        forms[array.shape] = (len(array), *shape)  # the batch counts samples
+    if is_batch(array, shape):
+        forms[array.shape] = (len(array), *shape)
     if array.shape not in forms:
         expected = f"{list(shape)} or {['samples', *shape]}".replace("'", "")
         text = f"wrong shape; got {list(array.shape)}, expected {expected}"

@@ -1,6 +1,7 @@
 """Test vectors: .npz files of samples, keyed by the model's own tensor names.
 
-An array has its tensor's shape, or one more axis in front that counts samples.
+An array has its tensor's shape, or one more axis in front that counts samples. Where a model takes
+one sample at a time, its first axis may count them, too.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def samples_of(
             counts[tensor.name] = _sample_count(made[tensor.name], tensor)
         except ValueError as error:
             array = arrays[tensor.name]
-            hint = _batch_hint(array, tensor) or remedy(array, tensor.dtype, tensor.shape)
+            hint = remedy(array, tensor.dtype, tensor.shape)
             problems.append(Problem("MLF0602", str(error), file, path=tensor.name, help=hint))
     if len(set(counts.values())) > 1:
         text = ", ".join(f"'{name}' {count}" for name, count in counts.items())
@@ -207,16 +208,16 @@ def _sample_count(array: Array, tensor: Tensor) -> int:
         return len(array)
     if array.ndim == len(tensor.shape) + 1 and array.shape[1:] == tensor.shape and len(array):
         return len(array)
+    if is_batch(array, tensor.shape):
+        return len(array)
     expected = f"{list(tensor.shape)} or {['samples', *tensor.shape]}".replace("'", "")
     raise ValueError(f"wrong shape; got {list(array.shape)}, expected {expected}")
 
 
-def _batch_hint(array: Array, tensor: Tensor) -> str:
-    """The remedy for a batch of samples of a model that takes one at a time."""
-    is_batch = tensor.shape[:1] == (1,) and array.shape[1:] == tensor.shape[1:] and len(array) > 1
-    if not (is_batch and array.ndim == len(tensor.shape)):
-        return ""
-    return f"for {len(array)} samples, give the array an axis: array[:, None]"
+def is_batch(array: Array, shape: tuple[int, ...]) -> bool:
+    """Whether the array's first axis counts samples of a tensor with a batch of one."""
+    alike = array.ndim == len(shape) and array.shape[1:] == shape[1:]
+    return shape[:1] == (1,) and alike and array.shape[0] > 0
 
 
 def _fits(shape: tuple[int, ...], bounds: tuple[int, ...]) -> bool:
@@ -225,7 +226,10 @@ def _fits(shape: tuple[int, ...], bounds: tuple[int, ...]) -> bool:
 
 
 def _sample(array: Array, tensor: Tensor, index: int) -> Array:
-    sample = array if array.ndim == len(tensor.shape) else array[index]
+    if is_batch(array, tensor.shape):
+        sample = array[index : index + 1]
+    else:
+        sample = array if array.ndim == len(tensor.shape) else array[index]
     return np.asarray(sample, dtype=tensor.dtype, order="C")
 
 

@@ -55,7 +55,8 @@ def test_all_problems_are_told_at_once() -> None:
     ("shape", "shown"),
     [
         ((4,), "got [4], expected [1, 4] or [samples, 1, 4]"),
-        ((2, 4), "got [2, 4], expected"),
+        ((2, 5), "got [2, 5], expected"),
+        ((0, 4), "got [0, 4], expected"),
         ((0, 1, 4), "got [0, 1, 4], expected"),
         ((1, 1, 1, 4), "got [1, 1, 1, 4], expected"),
         ((), "got [], expected"),
@@ -68,14 +69,21 @@ def test_wrong_shapes(shape: tuple[int, ...], shown: str) -> None:
     assert shown in message
 
 
-def test_a_batch_of_samples_is_told_what_to_do() -> None:
-    arrays = {name: array[:, 0] if name == "a:0" else array for name, array in vectors(3).items()}
-    assert arrays["a:0"].shape == (3, 4)
-    with pytest.raises(MlfError) as caught:
-        samples_of(arrays, INPUTS, "v.npz")
-    (problem,) = caught.value.problems
-    assert problem.help == "for 3 samples, give the array an axis: array[:, None]"
-    assert len(samples_of({**arrays, "a:0": arrays["a:0"][:, None]}, INPUTS, "v.npz")) == 3
+def test_a_batch_is_samples_of_a_model_that_takes_one() -> None:
+    """As trainers store them, and as `mlftool quantize --data` takes them."""
+    batched = {name: array[:, 0] if name == "a:0" else array for name, array in vectors(3).items()}
+    assert batched["a:0"].shape == (3, 4)
+    found, wanted = (samples_of(v, INPUTS, "v.npz") for v in (batched, vectors(3)))
+    assert len(found) == 3
+    for one, other in zip(found, wanted, strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name], strict=True)
+
+
+def test_a_model_with_a_larger_batch_takes_whole_batches() -> None:
+    tensor = _tensor("x", (2, 4), np.int8)
+    with pytest.raises(MlfError, match=r"got \[3, 4\], expected \[2, 4\] or \[samples, 2, 4\]"):
+        samples_of({"x": np.zeros((3, 4), np.int8)}, [tensor], "v.npz")
 
 
 def test_different_numbers_of_samples() -> None:
