@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
         text = "--count: the model as it was read has no instructions"
         raise MlfError(Problem("MLF0405", text, str(args.file)))
     from mlftool.insight import graph
+    from mlftool.insight.profile import profile
     from mlftool.mlf import check_writable, write_atomically
 
     check_writable(args.output)
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if args.before:
         found = graph.before(subject)
     else:
-        found = graph.after(subject, graph.instructions(subject) if args.count else ())
+        found = graph.after(subject, profile(subject, estimate=False) if args.count else None)
     drawing = graph.drawing(found).encode() if args.output else b""
     if args.json:
         printed(as_json(**graph.to_json(found)))

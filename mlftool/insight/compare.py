@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
@@ -29,9 +30,11 @@ USUAL_SQNR = 10.0  # dB; below it a layer has gone wrong
 @frozen
 class Layer:
     """A layer of both sides. `other` is what the reference calls it if that is another name, `how`
-    by what they were matched. `differing` elements are outside the tolerance of their type."""
+    by what they were matched. `differing` elements are outside the tolerance of their type.
+    `tensor` is what the layer computes."""
 
     name: str
+    tensor: str
     op: str
     other: str
     how: str
@@ -286,28 +289,33 @@ def _layer(
         largest, differing = max(largest, one.max_abs_error), differing + one.mismatches
     name, other = ours.node or ours.name, theirs.node or theirs.name
     other = "" if other == name else other
-    return Layer(name, ours.op, other, how, whole.elements, largest, differing, whole)
+    return Layer(name, ours.name, ours.op, other, how, whole.elements, largest, differing, whole)
 
 
-HEADS = ("step", "largest error", "RMSE", "cosine", "SQNR dB", "elements", "operator", "layer")
+HEADS = ("order", "largest error", "RMSE", "cosine", "SQNR dB", "elements", "operator", "layer")
 
 
 def text(found: Compared) -> str:
     """For people."""
-    rows = tuple(_row(k, layer) for k, layer in enumerate(found.layers))
+    often = Counter((layer.name, layer.op) for layer in found.layers)
+    rows = tuple(
+        _row(k, layer, often[layer.name, layer.op] > 1) for k, layer in enumerate(found.layers)
+    )
     lines = [f"{found.name} against {found.reference}", "", table.text(Table(HEADS, rows)), ""]
     lines += [f"not matched: {', '.join(map(one_line, found.unmatched))}"] * bool(found.unmatched)
     lines += [f"not known: {what}" for what in found.missing]
     return "\n".join([*lines, verdict(found)])
 
 
-def _row(step: int, layer: Layer) -> tuple[Cell, ...]:
+def _row(order: int, layer: Layer, repeated: bool) -> tuple[Cell, ...]:
+    """`repeated` names get their tensor's: a sum before its bias, and after."""
     d = layer.distance
-    name = f"{layer.name} ({layer.other})" if layer.other else layer.name
+    name = f"{layer.name}: {layer.tensor}" if repeated else layer.name
+    name = f"{name} ({layer.other})" if layer.other else name
     cosine = "-" if d.cosine is None else f"{d.cosine:.6f}"
     sqnr = "-" if d.sqnr is None else "exact" if d.sqnr == math.inf else f"{d.sqnr:.1f}"
     errors = f"{layer.largest:.4g}", f"{d.rmse:.4g}"
-    return (step, *errors, cosine, sqnr, layer.elements, layer.op, name)
+    return (order, *errors, cosine, sqnr, layer.elements, layer.op, name)
 
 
 def verdict(found: Compared) -> str:
@@ -344,6 +352,7 @@ def to_json(found: Compared) -> dict[str, Any]:
         "layers": [
             {
                 "name": layer.name,
+                "tensor": layer.tensor,
                 "reference": layer.other or layer.name,
                 "operator": layer.op,
                 "matched_by": layer.how,

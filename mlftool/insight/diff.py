@@ -278,8 +278,8 @@ def text(found: Difference) -> str:
         if f.before is not None or f.after is not None
     ]
     lines.append(table.text(Table(("", "before", "after", "change", ""), tuple(rows))))
-    same = {True: "the same bits", False: "other bits", None: "not compared"}[found.results]
-    lines += ["", f"results from a pattern: {same}"]
+    same = {True: "the same bits", False: "other bits", None: _not_compared(found)}[found.results]
+    lines += ["", f"outputs for one fixed input: {same}"]
     lines += values.text(found.outputs, "outputs") if found.outputs else []
     if found.constants is not None:
         lines += values.text(found.constants, "constants")
@@ -291,6 +291,13 @@ def text(found: Difference) -> str:
         first = f", the {LAYERS} greatest" if count > LAYERS else ""
         lines += ["", f"{count} of the layers changed{first}:", _layer_table(found.layers[:LAYERS])]
     return "\n".join(lines)
+
+
+def _not_compared(found: Difference) -> str:
+    """Why the outputs are not."""
+    if _forms(found.before) == _forms(found.after):
+        return "not compared; they are not known of both builds"
+    return "not compared; types or shapes of inputs and outputs differ"
 
 
 def _signed(change: int | None) -> Signed | None:

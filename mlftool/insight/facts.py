@@ -16,8 +16,9 @@ from mlftool.frozen import field, frozen, replace
 from mlftool.insight.cycles import of_inference
 from mlftool.insight.description import described
 from mlftool.insight.profile import profile
+from mlftool.insight.size import is_model
 from mlftool.insight.subject import Subject
-from mlftool.insight.symbols import code_of, symbols
+from mlftool.insight.symbols import symbols
 from mlftool.insight.values import constants
 from mlftool.insight.whole import Whole
 from mlftool.ir.graph import Array
@@ -126,7 +127,7 @@ def on_board(
     sample = sample_of(interface, None)
     result = run_on_board(elf, board, interface, [sample])
     outputs = {t.name: result.outputs[0][t.name] for t in interface.results}
-    code = sum(n for name, n in code_of(found).items() if name.startswith("tvmgen_"))
+    code = sum(s.size for s in found if s.is_code and is_model(s))
     figures = {"flash": sizes.flash, "ram": sizes.ram, "code": code}
     figures["instructions"] = round(result.figures["instructions"])
     figures["stack"] = round(result.figures["stack_bytes"])

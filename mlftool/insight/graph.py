@@ -13,7 +13,7 @@ from mlftool.frozen import frozen
 from mlftool.insight import description, svg
 from mlftool.insight.description import Description, described
 from mlftool.insight.layout import ROWS, Place, placed
-from mlftool.insight.profile import profile
+from mlftool.insight.profile import Profile
 from mlftool.insight.storage import graph_of
 from mlftool.insight.subject import Subject
 from mlftool.ir.graph import Graph, Node
@@ -39,12 +39,13 @@ class Box:
 
 @frozen
 class Drawing:
-    """`unit` is what costs are counted in."""
+    """`unit` is what costs are counted in; shares are of the `whole`, by default all boxes'."""
 
     title: str
     boxes: tuple[Box, ...]
     unit: str
     missing: tuple[str, ...] = ()
+    whole: int | None = None
 
 
 def before(subject: Subject) -> Drawing:
@@ -59,8 +60,9 @@ def before(subject: Subject) -> Drawing:
     return Drawing(title, _boxes(graph, {}), "MACs")
 
 
-def after(subject: Subject, instructions: Sequence[int | None] = ()) -> Drawing:
-    """The module as it runs. Costs are multiplications, or the `instructions` of each layer."""
+def after(subject: Subject, counted: Profile | None = None) -> Drawing:
+    """The module as it runs. Costs are multiplications, or instructions if they are `counted` for
+    each layer."""
     target = subject.interface.target
     title = f"{subject.name} for {target}"
     if subject.compiled is None:
@@ -70,18 +72,14 @@ def after(subject: Subject, instructions: Sequence[int | None] = ()) -> Drawing:
         )
         return _of_graph(title, found, said) if found else _of_archive(title, said)
     module = subject.compiled
+    costs = tuple(c.instructions for c in counted.costs) if counted else ()
+    known = counted if counted and None not in costs else None
     return Drawing(
         f"{title}: {len(module.program.calls)} layers",
-        _boxes(module.program.graph, _steps(module, instructions)),
-        "instructions" if instructions else "MACs",
+        _boxes(module.program.graph, _steps(module, costs if known else ())),
+        "instructions" if known else "MACs",
+        whole=known.instructions if known else None,
     )
-
-
-def instructions(subject: Subject) -> tuple[int | None, ...]:
-    """Of each layer, counted on the target's board; none where an archive has no marks between its
-    layers. Raises MlfError."""
-    counted = tuple(c.instructions for c in profile(subject, estimate=False).costs)
-    return counted if None not in counted else ()
 
 
 def _of_archive(title: str, said: Description | None) -> Drawing:
@@ -231,7 +229,7 @@ def drawing(found: Drawing, rows: int = ROWS) -> str:
         for p in places
     ]
     height = max((y for _, y in corners), default=_TOP) + _HIGH + 40
-    whole = sum(b.cost or 0 for b in found.boxes)
+    whole = found.whole or sum(b.cost or 0 for b in found.boxes)
     parts = [svg.element("text", found.title, kind="title", x=16, y=28)]
     most = max((b.cost or 0 for b in found.boxes), default=0)
     legend = f"darker: more {found.unit}, of {whole:,}" if whole else ""

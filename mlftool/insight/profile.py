@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -303,17 +304,27 @@ def text(whole: Profile, markdown: bool = False) -> str:
     lines.append("instructions: counted by QEMU, to within 40 for each layer; weights, code and")
     lines.append("moved: bytes. 'x least': times what the multiplications alone need on this core.")
     if whole.between.instructions:
-        lines.append("between layers: calls and the executor, less the readings of the counter.")
+        lines.append(
+            "between layers: what the whole inference takes more than the layers' sum, for"
+        )
+        lines.append("calls, or less, since the counter is read only for the layers' figures.")
     if whole.cycles is not None:
         lines.append("cycles: estimated instruction by instruction, with memory that never waits.")
-    shared = len({c.layer.function for c in whole.costs if c.sharers > 1})
-    if shared:
-        lines.append(
-            f"{shared} of the functions are shared by several layers: each shows the bytes of the "
-            "function, the sum has them once."
-        )
+    lines += _shared(whole.costs)
     lines += [f"not known: {what}" for what in whole.missing]
     return "\n".join(lines)
+
+
+def _shared(costs: Sequence[Cost]) -> Iterator[str]:
+    """Why the sums of bytes are less than the columns."""
+    functions = {c.layer.function for c in costs if c.sharers > 1}
+    users = Counter(name for c in costs for name in c.layer.constants or ())
+    constants = [name for name, n in users.items() if n > 1]
+    for found, kind in ((functions, "function"), (constants, "constant")):
+        if found:
+            one = len(found) == 1
+            are, its = (f"{kind} is", "its") if one else (f"{kind}s are", "their")
+            yield f"{len(found)} {are} shared by several layers: the sum has {its} bytes once."
 
 
 def to_json(whole: Profile) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from mlftool.insight.facts import on_board
 from mlftool.insight.layout import ROWS
 from mlftool.insight.profile import Profile, by_cost, profile
 from mlftool.insight.subject import Subject, board_for
-from mlftool.insight.table import Growth, shown
+from mlftool.insight.table import Growth, Percent, shown
 from mlftool.insight.whole import Whole
 from mlftool.mlf.bundle import tar_bytes
 from mlftool.runtime import toolchain
@@ -162,8 +162,7 @@ def _breakable(text: str) -> Markup:
 
 
 def _graph(found: Report) -> graph.Drawing:
-    counts = tuple(c.instructions for c in found.profile.costs) if found.profile else ()
-    return graph.after(found.subject, () if None in counts else counts)
+    return graph.after(found.subject, found.profile)
 
 
 _ORDER = ("instructions", "cycles", "flash", "ram", "stack", "workspace", "weights", "code")
@@ -174,14 +173,11 @@ def _ordered(figures: dict[str, int]) -> list[tuple[str, int]]:
 
 
 def _sizes(name: str, value: int) -> tuple[str, str]:
-    """The figure, and the same in KiB, thousands or millions; of less the figure alone."""
+    """The figure, and the same in KiB or millions; of less the figure alone."""
     if name in ("instructions", "cycles"):
         how = "estimated" if name == "cycles" else "an inference"
         between = ", " if name == "cycles" else " "
-        for unit, most in (("million", 1e6), ("thousand", 1e3)):
-            if value >= most:
-                return f"{value:,}", f"{value / most:.2f} {unit}{between}{how}"
-        return f"{value:,}", how
+        return f"{value:,}", f"{value / 1e6:.2f} million{between}{how}" if value >= 1e6 else how
     return f"{value:,} B", f"{value / 1024:.1f} KiB" if value >= 1024 else ""
 
 
@@ -280,6 +276,7 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     environment.filters |= {"shown": shown, "line": one_line, "breakable": _breakable}
+    environment.filters["share"] = lambda part: shown(Percent(part))
     return environment.from_string(text)
 
 

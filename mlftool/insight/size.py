@@ -99,9 +99,19 @@ def measured(
     )
 
 
+def is_model(symbol: Symbol) -> bool:
+    """Whether it is a module's: a kernel, an entry point or a helper of the headers, a constant."""
+    return _model(symbol) is not None or symbol.base.startswith("tvmgen_")
+
+
+def _model(symbol: Symbol) -> re.Match[str] | None:
+    """The module that has the symbol, as the first group."""
+    return _CODE.search(symbol.unit) or _FILED.fullmatch(symbol.name)
+
+
 def _path(symbol: Symbol, modules: Mapping[str, Description | None]) -> tuple[str, ...]:
     """Where a symbol is in a tree, from the root's child down."""
-    if own := _CODE.search(symbol.unit) or _FILED.fullmatch(symbol.name):
+    if own := _model(symbol):
         return (f"model {own[1]}", *_in_model(symbol, own[1], modules.get(own[1])))
     if _TEST.search(symbol.unit):
         is_tensor = symbol.in_ram and re.fullmatch(r"(input|output)_\d+", symbol.name)

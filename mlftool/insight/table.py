@@ -61,7 +61,7 @@ def shown(cell: Cell) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, Growth):
-        return f"{100 * cell:+z.1f} %"
+        return f"{100 * cell:+z,.1f} %"
     if isinstance(cell, Percent):
         return f"{100 * cell:z.1f} %"
     if isinstance(cell, float):

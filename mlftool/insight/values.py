@@ -117,6 +117,7 @@ def _table(found: Sequence[Change]) -> Table:
         form = c.after if c.before == c.after else f"{c.before} -> {c.after}"
         far = ("-" if x is None else f"{x:.4g}" for x in (c.largest, c.rmse))
         share = None if c.rmse is None else Percent(c.share)
-        rows.append((c.name, form, c.differing, c.elements, *far, share))
-    heads = ("name", "type and shape", "differ", "of", "largest by", "RMSE", "of its size")
+        counts = (c.differing, c.elements) if c.elements else (None, None)
+        rows.append((c.name, form, *counts, *far, share))
+    heads = ("name", "type and shape", "differ", "of", "largest", "RMSE", "RMSE / RMS")
     return Table(heads, tuple(rows))

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from builders import Layers
+from builders import Layers, Net
 from looks import GESTURE, MANIFEST, MODELS, data_of, needs_board, refused, said
 from onnxruntime.quantization import QuantFormat
 from quantiser import quantised
@@ -208,6 +208,22 @@ def test_the_first_layer_that_goes_wrong_is_named(
     assert data["first_wrong"] == wrong
     assert f"first layer below 10 dB: '{wrong}'" in said(capsys, *words)
     said(capsys, *words, "--sqnr", "10", status=1)
+
+
+def test_results_of_one_layer_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sum is a result before its bias and after."""
+    net = Net()
+    dense = net.node("MatMul", net.input("x", np.float32, (1, 4)), net.const(np.ones((4, 3), "f4")))
+    biased = net.node("Add", dense, net.const(np.arange(3, dtype="f4")))
+    onnx.save(net.model(biased), tmp_path / "n.onnx")
+    words = ("compare", tmp_path / "n.onnx", "--against", tmp_path / "n.onnx")
+    lines = said(capsys, *words).splitlines()
+    shown = [line.split("  ")[-1] for line in lines if " MatMul " in line]
+    assert shown == [f"{dense}: {dense}", f"{dense}: {biased}"]
+    layers = data_of(capsys, *words)["layers"]
+    assert [layer["tensor"] for layer in layers][:2] == [dense, biased]
 
 
 @needs_board

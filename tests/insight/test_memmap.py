@@ -222,6 +222,21 @@ def _contrast(one: str, two: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.parametrize("model", sorted(MODELS.glob("*.onnx")), ids=lambda p: p.stem)
+def test_names_in_blocks_do_not_overlap(model: Path) -> None:
+    """Where an output takes over the bytes of an input, both blocks are in that step."""
+    subject = of_spec(ModuleSpec(model, "m", "cortex-m4"), "", "")
+    root = ElementTree.fromstring(drawing(memory_map(subject, False)))
+    places = [
+        (float(e.attrib["x"]), float(e.attrib["y"]), 6 * len(e.text or ""))
+        for e in root.iter("{http://www.w3.org/2000/svg}text")
+        if e.attrib.get("class") == "small in"
+    ]
+    assert len(places) > 1
+    for (x, y, width), (other, above, wide) in combinations(places, 2):
+        assert x + width <= other or other + wide <= x or abs(y - above) >= 9
+
+
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 def test_names_in_blocks_can_be_read(is_dark: bool, capsys: pytest.CaptureFixture[str],
                                      tmp_path: Path) -> None:  # fmt: skip

@@ -23,8 +23,8 @@ from shared import NETWORKS
 from mlftool.compile import ModuleSpec, compile_module
 from mlftool.insight import cycles
 from mlftool.insight.cores import CORES
-from mlftool.insight.layers import least
-from mlftool.insight.profile import measured, text
+from mlftool.insight.layers import Layer, least
+from mlftool.insight.profile import Cost, Profile, measured, text
 from mlftool.ir.dtype import BY_NAME
 from mlftool.runtime.boards import BOARDS
 from mlftool.targets import TARGETS
@@ -137,6 +137,22 @@ def test_the_text_is_sorted_by_cost_and_names_are_whole(
     table = said(capsys, "profile", GESTURE, "--inputs", VECTORS, "--markdown").splitlines()
     assert table[2].startswith("| step | instructions |")
     assert {line.count("|") for line in table[2 : 6 + count]} == {14}
+
+
+def test_why_columns_are_more_than_their_sums_is_said() -> None:
+    def cost(step: int, function: str, **constants: int) -> Cost:
+        layer = Layer(step, f"l{step}", "Add", "k", function, 0, constants, 0, None)
+        return Cost(layer, 40, 10, 1)
+
+    whole = Profile("n", "m", "t", "b", "-O2", 160, (cost(0, "f", a=8), cost(1, "g", b=4)))
+    assert "shared" not in text(whole)
+    costs = (*whole.costs, cost(2, "f", a=8), cost(3, "h", a=8, b=4))
+    costs = tuple(replace(c, sharers=1 + (c.layer.function == "f")) for c in costs)
+    shared = replace(whole, costs=costs)
+    assert shared.weights_bytes == 12
+    assert shared.code_bytes == 30
+    assert "1 function is shared by several layers: the sum has its bytes once." in text(shared)
+    assert "2 constants are shared by several layers: the sum has their bytes once." in text(shared)
 
 
 @needs_board

@@ -216,7 +216,8 @@ def _runs(column: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "value", "other"),
     [
-        ("instructions", 2_000, "2.00 thousand an inference"),
+        ("instructions", 2_000, "an inference"),
+        ("instructions", 2_000_000, "2.00 million an inference"),
         ("cycles", 2_500_000, "2.50 million, estimated"),
         ("cycles", 12, "estimated"),
         ("ram", 80, ""),

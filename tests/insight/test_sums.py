@@ -53,8 +53,24 @@ def test_profile_report_and_bench_have_one_total(
     # The layers are the same whatever calls them; a graph's executor takes more than the readings
     # of the counter, of which each may be off by a tick.
     assert (totals["between_instructions"] > 64 * len(whole["layers"])) == (executor == "graph")
+    assert f"more instructions, of {totals['instructions']:,}<" in Path(page).read_text()
     assert ("between layers" in Path(page).read_text()) == (totals["between_instructions"] != 0)
     assert main(["profile", *model, "--csv"]) == 0
     _, *rows = capsys.readouterr().out.splitlines()
     counted = sum(int(row.split(",")[3]) for row in rows)
     assert counted + totals["between_instructions"] == totals["instructions"]
+
+
+@needs_board
+def test_code_is_all_of_the_model_that_size_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also the helpers of the headers, which are the inner loops of kernels."""
+    model = str(GESTURE.with_name("gesture_float32.onnx"))
+    assert main(["diff", model, "--save", str(tmp_path / "f.json")]) == 0
+    (found,) = json.loads((tmp_path / "f.json").read_text())["facts"]
+    (size,) = printed(capsys, "size", model)["sizes"]
+    (own,) = (p for p in size["flash"]["parts"] if p["name"].startswith("model "))
+    parts = {p["name"]: p["bytes"] for p in own["parts"]}
+    assert parts["helpers of the headers"] > 0
+    assert found["figures"]["code"] == own["bytes"] - parts["weights"]

@@ -65,6 +65,9 @@ def test_other_types_shapes_and_texts() -> None:
     assert (t.before, t.after, t.differing, t.largest) == ("int8[2]", "float32[2]", 1, 1.0)
     assert (s.before, s.after, s.elements) == ("float64[2x3]", "float64[3x2]", 0)
     assert (n.differing, n.largest) == (1, None)
+    lines = "\n".join(text([s], "constants")).splitlines()
+    (row,) = (line for line in lines if line.startswith("s "))
+    assert row.split()[-5:] == ["-"] * 5  # other shapes are not compared element by element
 
 
 def test_the_greatest_first_and_no_more_than_a_screen() -> None:
