@@ -46,6 +46,7 @@ _NEEDS_MODEL = ["check", "graph_before"]
 _AGAINST = {
     "compare": [".onnx", ".tflite"],
     "diff": [".json", ".tar"],
+    "size": [".json", ".tar"],
 }
 
 def _name_of(label):
@@ -143,7 +144,7 @@ mlf_analysis(name = "keyword.report", archive = ":keyword", kind = "report", vec
 | `provenance` | how the archive was made, by in-toto and SLSA | `.json` |
 | `report` | a page with all of it; with `vectors` also the accuracy | `.html`, `.json` |
 | `sbom` | the bill of materials, by CycloneDX | `.json` |
-| `size` | what flash and RAM of the linked test program are | `.txt`, `.json` |
+| `size` | what flash and RAM of the linked test program are; with `against` what changed in them (`.json`: the trees) | `.txt`, `.json` |
 | `trace` | which lines of C are of which node of the model | `.txt`, `.csv`, `.json` |
 | `verify` | the certificates, checked again; fails if one does not hold. The archive needs `verify` | `.txt`, `.json` |
 
@@ -156,7 +157,8 @@ are known: no figures of layers, for instance.""",
             allow_single_file = True,
             doc = """For `compare`: the reference model, in the same format. For an archive that
 was compiled elsewhere only the outputs are compared. For `diff`: an `mlf_analysis` of kind `facts`, a
-committed file of figures, or an archive, of which fewer figures are known.""",
+committed file of figures, or an archive, of which fewer figures are known. For `size`: the `.json` of
+another `size`, or an archive.""",
         ),
         "archive": attr.label(
             mandatory = True,

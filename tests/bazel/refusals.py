@@ -136,7 +136,7 @@ REFUSED = {
         "//refused:look_b! against: got none for target 'host', which has no simulated board",
     'mlf_analysis(name = "look_c", archive = "graph_archive", kind = "graph", against = MODEL)':
         "//refused:look_c! against: got models/gesture_int8.onnx with kind 'graph', expected it "
-        "with compare, diff only",
+        "with compare, diff, size only",
     'mlf_analysis(name = "look_i", archive = "m8", kind = "diff")':
         "//refused:look_i! against: got none with kind 'diff', expected the older build: an "
         "archive, or figures",

@@ -32,6 +32,10 @@ import docs
 RULES = rules_doc.run_bzl("//rules/private:analysis.bzl", {})
 LOOKS = ("check", "facts", "graph", "graph_before", "inspect", "memmap", "ops", "provenance")
 LOOKS += ("report", "sbom", "trace", "verify")
+needs_board = pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +103,7 @@ def test_texts_have_no_paths_of_bazel(tmp_path: Path, request_of_rule: dict[str,
             assert request_of_rule["archive"] not in text, (kind, form)
 
 
-@pytest.mark.skipif(
-    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
-    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
-)
+@needs_board
 def test_what_an_inference_takes(tmp_path: Path, request_of_rule: dict[str, Any]) -> None:
     spec = {**request_of_rule["spec"], "target": "cortex-m4"}
     made = looked_at(tmp_path, {**request_of_rule, "vectors": None, "spec": spec}, "bench")
@@ -110,6 +111,30 @@ def test_what_an_inference_takes(tmp_path: Path, request_of_rule: dict[str, Any]
     assert f"{found['instructions']:,}" in made["txt"]
     assert f",{found['instructions']}," in made["csv"]
     assert f" {found['instructions']:,} |" in made["md"]
+
+
+@needs_board
+def test_what_changed_in_flash_and_ram(
+    tmp_path: Path, request_of_rule: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Against the trees of a file, and against an archive; the JSON is the same as without."""
+    spec = {**request_of_rule["spec"], "target": "cortex-m4"}
+    request = {**request_of_rule, "spec": spec}
+    small = ModuleSpec(Path(spec["model"]), "net", target="cortex-m4", optimize="size")
+    write_tar(compile_modules([small]), tmp_path / "old.tar")
+    alone = looked_at(tmp_path, request, "size")
+    (tmp_path / "x.json").rename(tmp_path / "old.json")
+    for older, sign in (("old.json", "net -> "), ("old.tar", "old.tar -> ")):
+        made = looked_at(tmp_path, {**request, "against": str(tmp_path / older)}, "size")
+        assert sign in made["txt"]
+        assert made["json"] == alone["json"]
+        assert ("kernels" in made["txt"]) == (older == "old.tar")  # others for --optimize size
+    two = json.loads(alone["json"])
+    two["sizes"] = [{**two["sizes"][0], "name": name} for name in ("a", "b")]
+    (tmp_path / "two.json").write_text(json.dumps(two))
+    (tmp_path / "r.json").write_text(json.dumps({**request, "against": str(tmp_path / "two.json")}))
+    assert analyse.main(["size", str(tmp_path / "r.json"), str(tmp_path / "x.txt")]) == 2
+    assert "error[MLF0405]: has no program 'nets/net': a, b" in capsys.readouterr().err
 
 
 def test_what_changed_since_another_build(tmp_path: Path, request_of_rule: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from mlftool.advice import advice
 from mlftool.cli import main as mlftool
 from mlftool.cli.formats import checked, counted, sarif
 from mlftool.compile import ModuleSpec, compile_module
-from mlftool.errors import MlfError
+from mlftool.errors import MlfError, Problem
 from mlftool.insight import (
     bench,
     compare,
@@ -103,9 +103,25 @@ def _profile(request: Mapping[str, Any]) -> Forms:
 
 
 def _size(request: Mapping[str, Any]) -> Forms:
+    """The trees; with an older build, what changed in them. The JSON has the trees either way."""
     found = size.size_of(subject(request))
-    text = size.text(found, size.USUAL_DEPTH) + "\n"
-    return {"txt": text, "json": _json(sizes=[found.to_json()])}
+    text = size.text(found, size.USUAL_DEPTH)
+    if request["against"]:
+        old = _older_size(Path(request["against"]), found.name)
+        text = size.compared(old, found, size.USUAL_DEPTH)
+    return {"txt": text + "\n", "json": _json(sizes=[found.to_json()])}
+
+
+def _older_size(file: Path, name: str) -> size.Size:
+    """Of several programs in a file of sizes the one of that name. Raises MlfError."""
+    if file.suffix != ".json":
+        return size.size_of(of_archive(file))
+    sizes = size.read_sizes(file)
+    named = {s.name: s for s in sizes}
+    if len(sizes) != 1 and name not in named:
+        text = f"has no program '{name}': {', '.join(named) or 'it has none'}"
+        raise MlfError(Problem("MLF0405", text, str(file)))
+    return sizes[0] if len(sizes) == 1 else named[name]
 
 
 def _memmap(request: Mapping[str, Any]) -> Forms:
