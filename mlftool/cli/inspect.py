@@ -152,9 +152,11 @@ def _undescribed(m: ModuleRecord) -> Iterator[str]:
 def _graph_lines(graph: Mapping[str, Any] | None) -> Iterator[str]:
     if graph is None:
         return
+    given, functions = len(graph["arguments"]), len(graph["functions"])
+    calls = graph["nodes"] - given
     yield (
-        f"  graph of {graph['nodes']} nodes, {len(graph['arguments'])} of them arguments, "
-        f"calling {len(graph['functions'])} functions"
+        f"  graph: {calls} call{'s' * (calls != 1)} of {functions} "
+        f"function{'s' * (functions != 1)}, {given} inputs and parameters"
     )
     if graph["crt_config"]:
         yield f"  crt_config.h needs at least {', '.join(graph['crt_config'])}"

@@ -119,7 +119,7 @@ def check_host(interface: Interface, file: str = "") -> None:
     target = TARGETS.get(interface.target)
     if target is not None and not target.is_host:
         text = f"compiled for {interface.target}; a library is for this computer"
-        hint = "compile the model for it: mlftool compile MODEL.onnx -o FILE.tar --target host"
+        hint = "compile the model for it: mlftool compile MODEL -o FILE.tar --target host"
         raise MlfError(Problem("MLF0613", text, file, path=interface.module, help=hint))
 
 

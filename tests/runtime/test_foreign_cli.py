@@ -26,12 +26,16 @@ SHOWN = {
     "graph": [
         "Model Library Format version 5",
         "module default: graph executor for c -keys=cpu -model=host",
-        "graph of 4 nodes, 2 of them arguments, calling 2 functions",
+        "graph: 2 calls of 2 functions, 2 inputs and parameters",
         "parameter p0: float32 1x4, 16 bytes",
         "kernel tvmgen_default_fused_add_nn_relu: workspace 16 bytes",
         "memory on device 1: workspace 48 bytes, constants 16, inputs and outputs 32",
     ],
-    "oldest": ["Model Library Format version 1", "graph of 4 nodes", "parameter p0: float32 1x4"],
+    "oldest": [
+        "Model Library Format version 1",
+        "graph: 2 calls of 2 functions",
+        "parameter p0: float32 1x4",
+    ],
     "packed": ["input  x: float32, 16 bytes", "output output: float32, 16 bytes"],
     "interface_c": ["module default: aot executor", "input  x: float32, 16 bytes"],
     "operator": ["operator add for c -keys=cpu", "function add", "C: int8 4, 4 bytes"],

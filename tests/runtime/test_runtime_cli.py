@@ -125,7 +125,8 @@ def test_code_for_another_processor(target: str, place: str, verdict: str) -> No
         if found is None:
             return
         problem = found
-    assert (problem.severity, problem.help) == (verdict, f"compile the model with --target {place}")
+    hint = f"compile the model for it: mlftool compile MODEL -o FILE.tar --target {place}"
+    assert (problem.severity, problem.help) == (verdict, hint)
 
 
 @needs_boards
