@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -259,8 +260,21 @@ def from_onnx(
                 entry.version = opset
     shapes = {name: tuple(int(d) for d in given) for name, given in (shape or {}).items()}
     mod = IRModule(loaded, shapes)
-    _check_types(mod, dtype)
+    with _said_of(model):
+        _check_types(mod, dtype)
     return mod, {} if freeze_params else weights_of(mod)
+
+
+@contextlib.contextmanager
+def _said_of(model: ModelProto | str | os.PathLike[str]) -> Iterator[None]:
+    """Problems of a model that was read from a file name the file, not the graph in it."""
+    try:
+        yield
+    except MlfError as error:
+        if isinstance(model, ModelProto):
+            raise
+        problems = [replace(p, file=os.fspath(model)) for p in error.problems]
+        raise MlfError(problems, error.exit_code) from None
 
 
 def weights_of(mod: IRModule) -> dict[str, NDArray]:

@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 import onnx
 import pytest
+from builders import Net
 from shared import REPO
 
 import mlftool
@@ -249,3 +250,18 @@ def test_axes_in_another_order_are_not(shape: tuple[int, ...]) -> None:
     module = mlftool.load(onnx.parser.parse_model(IMAGE + "{ y = Identity(x) }")).module()
     with pytest.raises(MlfError, match=r"x: wrong shape; got .*, expected \[1, 2, 3, 4\]"):
         module.run(np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize("form", ["path", "bytes"])
+def test_an_open_batch_is_said_of_the_file_with_pythons_remedy(tmp_path: Path, form: str) -> None:
+    net = Net()
+    model = net.model(net.node("Relu", net.input("x", np.float32, ("N", 4))))  # type: ignore[arg-type]
+    onnx.save(model, tmp_path / "open.onnx")
+    given = str(tmp_path / "open.onnx") if form == "path" else model.SerializeToString()
+    with pytest.raises(MlfError) as caught:
+        mlftool.build(given)
+    (problem,) = caught.value.problems
+    assert problem.file == (given if form == "path" else "net")
+    assert "shape of from_onnx in Python" in problem.help
+    mod, _ = mlftool.from_onnx(given, shape={"x": (1, 4)})
+    assert mlftool.build(mod)
