@@ -291,7 +291,7 @@ def _panel(plan: Description, pool: Pool, top: float) -> Iterator[str]:
     for b, colour in zip(blocks, _colours(blocks), strict=True):
         yield _block(plan, b, colour, at)
     yield svg.element("rect", kind="mark", x=_LEFT + peak * wide, y=top, width=wide, height=_HIGH)
-    yield from filter(None, (_label(plan, b, _alone(b, blocks), at) for b in blocks))
+    yield from filter(None, (_label(plan, b, blocks, at) for b in blocks))
     for share in range(5):
         y = base - share * _HIGH / 4
         yield svg.element("line", kind="line", x1=_LEFT - 5, x2=_LEFT, y1=y, y2=y)
@@ -314,22 +314,26 @@ def _block(plan: Description, b: Buffer, colour: str, at: tuple[float, float, fl
     return svg.element("g", inside=[svg.element("title", about), box])
 
 
-def _alone(b: Buffer, blocks: Sequence[Buffer]) -> Buffer | None:
-    """The block in the steps in which no other shares its bytes, as an output may share those of
-    an input: labels there do not overlap."""
-    near = [o for o in blocks if o is not b and o.offset < b.offset + b.size]
-    near = [o for o in near if b.offset < o.offset + o.size]
+_LABEL = 12  # pixels that a name takes at the top of its block
+
+
+def _alone(b: Buffer, blocks: Sequence[Buffer], high: float) -> Buffer | None:
+    """The block in the steps in which no other is where its name goes, as an output may take over
+    bytes of an input; `high` is the height of a byte."""
+    top = b.offset + b.size
+    near = [o for o in blocks if o is not b and o.offset < top < o.offset + o.size + _LABEL / high]
     steps = [k for k in range(b.first, b.last + 1) if not any(o.first <= k <= o.last for o in near)]
     return replace(b, first=steps[0], last=steps[-1]) if steps else None
 
 
 def _label(
-    plan: Description, b: Buffer, alone: Buffer | None, at: tuple[float, float, float]
+    plan: Description, b: Buffer, blocks: Sequence[Buffer], at: tuple[float, float, float]
 ) -> str:
+    alone = _alone(b, blocks, at[1])
     if alone is None:
         return ""
     x, y, width, height = _box(alone, at)
-    text = svg.ending(_layer(plan, b.first).strip("'"), width - 6, 10) if height >= 12 else ""
+    text = svg.ending(_layer(plan, b.first).strip("'"), width - 6, 10) if height >= _LABEL else ""
     return svg.element("text", text, kind="small in", x=x + 3, y=y + 11) if text else ""
 
 
