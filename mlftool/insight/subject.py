@@ -19,7 +19,7 @@ from mlftool.mlf import archive as archives
 from mlftool.mlf.interface import Interface
 from mlftool.mlf.records import ModuleRecord
 from mlftool.module import Module
-from mlftool.runtime.boards import BOARDS, Board, find
+from mlftool.runtime.boards import BOARDS, Board, choice, find
 from mlftool.runtime.interface import read_interface
 
 
@@ -125,8 +125,8 @@ def board_for(target: str, wanted: str | None, file: str) -> Board:
     none, or if it has an operating system and so no memory map of its own."""
     board = find(wanted or target, target)
     if board is None or board.hosted:
-        known = ", ".join(name for name, b in BOARDS.items() if not b.hosted)
+        known = [name for name, b in BOARDS.items() if not b.hosted]
         text = "this is measured on simulated boards without an operating system; got "
         text += f"'{wanted}'" if wanted else f"target '{target}'"
-        raise MlfError(Problem("MLF0610", text, file, help=f"choose with --on one of: {known}"))
+        raise MlfError(Problem("MLF0610", text, file, help=choice(wanted, known)))
     return board

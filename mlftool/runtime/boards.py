@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.errors import MlfError, Problem, did_you_mean, nearest
 from mlftool.files import read_plain
 from mlftool.frozen import frozen
 from mlftool.mlf.runtime_tree import crt_root
@@ -145,6 +145,12 @@ def _folder(wanted: str) -> Path | None:
     path = Path(wanted)
     folder = path.parent if path.name == FILE else path
     return folder if os.path.isfile(folder / FILE) else None  # also of a name that is too long
+
+
+def choice(wanted: str | None, known: Sequence[str]) -> str:
+    """A help line for a board that there is not: the one that is meant, else all of them."""
+    near = nearest(wanted, known) if wanted else ""
+    return f"did you mean '{near}'?" if near else f"choose with --on one of: {', '.join(known)}"
 
 
 def find(wanted: str, target: str = "") -> Board | None:

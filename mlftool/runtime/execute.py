@@ -12,7 +12,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.frozen import frozen
 from mlftool.mlf import Bundle
 from mlftool.mlf.interface import Interface
-from mlftool.runtime.boards import BOARDS, Board, find
+from mlftool.runtime.boards import BOARDS, Board, choice, find
 from mlftool.runtime.compare import Comparison
 from mlftool.runtime.host import build_runner
 from mlftool.runtime.link import Footprint, footprint, link_firmware
@@ -44,10 +44,9 @@ def place_for(target: str, on: str | None, file: str = "") -> Place:
         return Place(HOST)
     if board := find(wanted, target):
         return Place(board.target, board)
-    choices = ", ".join((HOST, *BOARDS))
     text = f"no simulated board for target '{wanted}'; got it from "
     text += "--on" if on else "the archive"
-    raise MlfError(Problem("MLF0610", text, file, help=f"choose with --on one of: {choices}"))
+    raise MlfError(Problem("MLF0610", text, file, help=choice(on, (HOST, *BOARDS))))
 
 
 def check_processor(target: str, place: Place, file: str = "") -> Problem | None:
