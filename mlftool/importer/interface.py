@@ -77,8 +77,7 @@ def _bound(
 def _fixed(dims: list[Any], where: str, name: str, report: Report) -> tuple[int, ...] | None:
     if any(not isinstance(d, int) for d in dims):
         example = ",".join("1" if not isinstance(d, int) else str(d) for d in dims)
-        help = f"bind it: --input-shape {name}:{example}, input_shapes in the manifest, or "
-        help += "shape of from_onnx in Python"
+        help = f"bind it: --input-shape {name}:{example}, manifests' input_shapes, shape in Python"
         report("MLF0206", f"shape {_commas(dims)} is not known before run time", where, help)
         return None
     return tuple(dims)

@@ -262,6 +262,6 @@ def test_an_open_batch_is_said_of_the_file_with_pythons_remedy(tmp_path: Path, f
         mlftool.build(given)
     (problem,) = caught.value.problems
     assert problem.file == (given if form == "path" else "net")
-    assert "shape of from_onnx in Python" in problem.help
+    assert "shape in Python" in problem.help
     mod, _ = mlftool.from_onnx(given, shape={"x": (1, 4)})
     assert mlftool.build(mod)
