@@ -34,6 +34,21 @@ FOREIGN = {
     **dict.fromkeys(("qonnx.custom_op.general", "onnx.brevitas"), _QONNX),
     "ai.onnx.contrib": "onnxruntime-extensions adds it; leave out such steps around the network",
 }
+# Why there is no kernel for some of onnxruntime's own operators, and what to do.
+_SEARCH = "it calls a decoder again and again; export the decoder, and search in the application"
+_SPARSE = "the compiler has no sparse tensors; store the weights as a dense tensor"
+_BLOCKS = "quantise weights as MatMulNBits, whose blocks of four bits have kernels"
+_EXPERTS = "it selects some of many large matrices; export the network without experts"
+UNTAKEN = {
+    f"com.microsoft.{name}": why
+    for names, why in (
+        ("BeamSearch GreedySearch Sampling WhisperBeamSearch", _SEARCH),
+        ("SparseToDenseMatMul SparseAttention", _SPARSE),
+        ("MatMulBnb4 MatMulFpQ4", _BLOCKS),
+        ("MoE QMoE", _EXPERTS),
+    )
+    for name in names.split()
+}
 
 
 def check_values(graph: GraphProto, given: Collection[str], report: Report) -> None:
@@ -138,7 +153,10 @@ def _fine(node: NodeProto, where: str, scope: Scope, given: Collection[str] | No
         or is_own(node)
         or onnx.defs.has(node.op_type, opset_of(node, opsets), domain)
     ):
-        report("MLF0301", f"opset {opsets[domain]} has no such operator", where, _first(node))
+        text = f"opset {opsets[domain]} has no such operator"
+        if domain == "com.microsoft":  # which the onnx package has no list of
+            text = "this operator is not supported yet"
+        report("MLF0301", text, where, _first(node))
     elif (
         any(a.type in graphs for a in node.attribute)
         and op_name(node) not in CONTROL
@@ -169,7 +187,7 @@ def _own_name(node: NodeProto) -> str:
 
 def _first(node: NodeProto) -> str:
     """Since when there is this operator, or which is meant."""
-    if remedy := FOREIGN.get(domain_of(node)):
+    if remedy := UNTAKEN.get(op_name(node)) or FOREIGN.get(domain_of(node)):
         return remedy
     known = (s for s in onnx.defs.get_all_schemas_with_history() if s.domain == domain_of(node))
     versions = [s.since_version for s in known if s.name == node.op_type]

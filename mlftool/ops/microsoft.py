@@ -16,7 +16,7 @@ from mlftool.ops.base import Expansion, Signature, UnsupportedError, expands
 WINDOW = "auto_pad kernel_shape pads strides"
 # The attributes that the expansions read, which have no schema in the onnx package.
 KINDS: Mapping[str, str] = {
-    **dict.fromkeys(("axis", "bits", "block_size", "causal", "channels_last", "do_rotary"), "INT"),
+    **dict.fromkeys(("axis", "bits", "block_size", "causal", "do_rotary"), "INT"),
     **dict.fromkeys(("gather_axis", "interleaved", "is_packed_batching", "K", "keepdims"), "INT"),
     **dict.fromkeys(("kv_num_heads", "local_window_size", "mark", "mask_index_type"), "INT"),
     **dict.fromkeys(("mincharnum", "N", "num_heads", "opset", "past_present_share_buffer"), "INT"),
@@ -24,8 +24,10 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(("rotary_interleaved", "sliding_window_cache", "smooth_softmax"), "INT"),
     **dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB", "unidirectional"), "INT"),
     **dict.fromkeys(("alpha", "epsilon", "mask_filter_value", "scale", "softcap"), "FLOAT"),
+    **dict.fromkeys(("extrapolation_value",), "FLOAT"),
     **dict.fromkeys(("align_corners", "dim", "size", "step"), "INT"),
-    **dict.fromkeys(("activation", "metric", "pad_value", "tokenexp"), "STRING"),
+    **dict.fromkeys(("channels_last", "dilation", "ndim", "ngram_size", "state_window"), "INT"),
+    **dict.fromkeys(("activation", "metric", "mode", "pad_value", "tokenexp"), "STRING"),
     **dict.fromkeys(("axes", "qkv_hidden_sizes"), "INTS"),
     "activation_params": "FLOATS",
     "separators": "STRINGS",
@@ -284,6 +286,31 @@ def _distances(s: Steps) -> None:
         s("Sqrt", s("Max", *least), out=0)
     else:
         s("Max", *least, out=0)
+
+
+@microsoft(NGramRepeatBlock="xx ngram_size")
+def _without_repetition(s: Steps) -> None:
+    """Scores, -inf of tokens that would end a run of `ngram_size` that was there before."""
+    (_, time), (batch, words), n = s.shape(0, 2), s.shape(1, 2), s.attrs["ngram_size"]
+    if n < 1:
+        raise Refuse("MLF0303", f"ngram_size {n}; expected 1 or more")
+    if n > time:
+        s("Identity", s.x(1), out=0)
+        return
+
+    def part(start: int, end: int) -> str:
+        ends = (s.const([e], np.int64) for e in (start, end, 1))
+        return s("Slice", s.x(0), *ends)
+
+    ended = s.const(np.ones((batch, time - n + 1), bool), np.bool_)
+    for k in range(n - 1):
+        same = s("Equal", part(k, time - n + 1 + k), part(time - n + 1 + k, time - n + 2 + k))
+        ended = s("And", ended, same)
+    marks = s("Cast", ended, to=onnx.TensorProto.INT32)
+    none, last = s.const(np.zeros((batch, words)), np.int32), part(n - 1, time)
+    found = s("ScatterElements", none, last, marks, axis=1, reduction="max")
+    never = s.const(-np.inf, s.type(1).dtype.numpy)
+    s("Where", s("Equal", found, s.const(1, np.int32)), never, s.x(1), out=0)
 
 
 @expands("SimplifiedLayerNormalization", extents=as_it_is)

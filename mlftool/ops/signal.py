@@ -1,4 +1,4 @@
-"""Operators of signal processing: Fourier transforms, windows, mel weights; and Det.
+"""Operators of signal processing: Fourier transforms, windows, mel weights; Det and Inverse.
 
 Transforms are sums of products with a table of cosines and sines, n^2 of them: a table costs less
 code than a fast transform, and the order of the sum is the same for every length.
@@ -17,7 +17,18 @@ from mlftool.ir.graph import Array, View
 from mlftool.onnx_rules.boxes import OF_MATRICES
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
-from mlftool.ops.base import Facts, Kernel, Operand, Shape, UnsupportedError, of_form, op, shown
+from mlftool.ops.base import (
+    Facts,
+    Kernel,
+    Operand,
+    Shape,
+    Signature,
+    UnsupportedError,
+    like_first,
+    of_form,
+    op,
+    shown,
+)
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import plain_kernel
 from mlftool.ops.scalar import literal, read_by, settle
@@ -212,11 +223,13 @@ def mel_weight_matrix(v: View) -> Kernel:
     )
 
 
-@op("Det", extents=OF_MATRICES)
-def determinant(v: View) -> Kernel:
-    """By elimination, the largest element of each column first."""
+def _eliminated(v: View, template: str, operations: float) -> Kernel:
+    """Of square matrices by elimination, the largest element of each column first."""
     _float_only(v)
-    n, row = v.x(0).shape[-1], v.y.dtype
+    shape = v.x(0).shape
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise UnsupportedError(f"{v.core.op} of {shown(shape)}; expected square matrices")
+    n, row = shape[-1], v.x(0).dtype
     params = {
         "n": n,
         "count": v.x(0).elements // max(1, n * n),
@@ -226,7 +239,24 @@ def determinant(v: View) -> Kernel:
         "size": "fabs" if row.bits == 64 else "fabsf",
     }
     work = Operand("a", row.c, "scratch", bytes=n * n * row.bytes)
-    return plain_kernel(v, "det", params, work, cost=v.x(0).elements * n * 6.0, includes=MATHS)
+    cost = v.x(0).elements * n * operations
+    return plain_kernel(v, template, params, work, cost=cost, includes=MATHS)
+
+
+@op("Det", extents=OF_MATRICES)
+def determinant(v: View) -> Kernel:
+    return _eliminated(v, "det", 6.0)
+
+
+@op(
+    "com.microsoft.Inverse",
+    extents=OF_MATRICES,
+    result=like_first,
+    signature=Signature.of("x"),
+)
+def inverse(v: View) -> Kernel:
+    """A matrix without an inverse gets infinities or NaN."""
+    return _eliminated(v, "inverse", 12.0)
 
 
 for _name in WINDOWS:

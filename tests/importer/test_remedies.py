@@ -26,6 +26,9 @@ MODELS = {
     "unknown": (f"""{HEAD} g (int32[4] x) => (uint32[4] y) {{
         y = com.microsoft.WordConvEmbedding (x)
     }}""", (CUT,)),
+    "search": (f"""{HEAD} g (int32[1, 4] x, int32[1] n) => (int32[1, 4] y) {{
+        y = com.microsoft.BeamSearch (x, n)
+    }}""", ("search in the application",)),
     "optimised": (f"""{HEAD} g (float[1, 8, 4, 4] x, float[8, 8, 1, 1] w) => (float y) {{
         y = com.microsoft.nchwc.Conv (x, w)
     }}""", ("ORT_ENABLE_EXTENDED",)),

@@ -81,12 +81,14 @@ def dynamic(bias: bool) -> Case:
     return Case(f"dynamic_{bias}", net.model(net.ms("DynamicQuantizeMatMul", x, *w, *rest)))
 
 
-def fused(op: str, *shapes: tuple[int, ...], dtype: Any = np.float32, **attrs: Any) -> Case:
+def fused(
+    op: str, *shapes: tuple[int, ...], dtype: Any = np.float32, outputs: int = 1, **attrs: Any
+) -> Case:
     net = Bench()
     names = [net.input(f"x{k}", dtype, s) for k, s in enumerate(shapes)]
     said = "_".join(str(v) for v in (*attrs.values(), *([] if dtype == np.float32 else ["half"])))
     name = f"{op}_{len(shapes)}_{said}".lower()
-    return Case(name, net.model(net.ms(op, *names, **attrs)))
+    return Case(name, net.model(*net.parts(op, outputs, *names, domain=MS, **attrs)))
 
 
 def embedded(segments: bool, places: bool, mask: bool, outputs: int) -> Case:
@@ -137,6 +139,28 @@ def unique() -> Case:
     return Case("unique", net.model(*net.parts("Unique", 3, values, domain=MS)))
 
 
+def unrepeated(n: int) -> Case:
+    net = Bench()
+    words = np.array([[1, 2, 3, 1, 2, 4, 1, 2], [0, 1, 0, 1, 0, 1, 0, 1]])
+    feeds = {"words": words, "scores": np.random.default_rng(1).normal(size=(2, 6)).astype("f")}
+    names = [net.input(name, v.dtype, v.shape) for name, v in feeds.items()]
+    y = net.ms("NGramRepeatBlock", *names, ngram_size=n)
+    return Case(f"unrepeated_{n}", net.model(y), feeds=[feeds])
+
+
+def crops(mode: str, size: tuple[int, int], image: tuple[int, int] = (6, 7)) -> Case:
+    """Regions that are the image, turned over, inside, beyond it, and a point."""
+    corners = [[0, 0, 1, 1], [0.2, 0.3, 1.4, 0.2], [0.1, 0.1, 0.9, 0.8]]
+    regions = np.array([*corners, [-0.2, 0, 0.5, 1.1], [0.5, 0.5, 0.5, 0.5]], np.float32)
+    feeds = {"x": np.random.default_rng(1).normal(size=(2, 3, *image)).astype(np.float32)}
+    feeds |= {"regions": regions, "images": np.array([0, 1, 1, 0, 1], np.int32)}
+    net = Bench()
+    names = [net.input(name, v.dtype, v.shape) for name, v in feeds.items()]
+    shape = net.const(size, np.int32)
+    y = net.ms("CropAndResize", *names, shape, mode=mode, extrapolation_value=0.5)
+    return Case(f"crops_{mode}_{size}_{image}", net.model(y), feeds=[feeds])
+
+
 def padded_transpose() -> Case:
     net = Bench()
     x, w = net.input("x", np.float32, (1, 2, 4, 4)), net.input("w", np.float32, (2, 3, 3, 3))
@@ -182,15 +206,34 @@ def cases() -> Iterator[Case]:
     yield fused("FusedConv", (1, 2, 4, 4), (3, 2, 2, 2), (3,), activation="Relu")
     yield fused("FusedGemm", (2, 3), (3, 4), (4,), activation="LeakyRelu", activation_alpha=0.3)
     for mode, padding in (("bilinear", "zeros"), ("nearest", "border"), ("bicubic", "reflection")):
-        attrs: dict[str, Any] = {"mode": mode, "padding_mode": padding}
-        yield fused("GridSample", (1, 2, 5, 6), (1, 4, 3, 2), align_corners=1, **attrs)
-        yield fused("GridSample", (1, 2, 5, 6), (1, 4, 3, 2), **attrs)
+        sampled: dict[str, Any] = {"mode": mode, "padding_mode": padding}
+        yield fused("GridSample", (1, 2, 5, 6), (1, 4, 3, 2), align_corners=1, **sampled)
+        yield fused("GridSample", (1, 2, 5, 6), (1, 4, 3, 2), **sampled)
     yield fused("UnfoldTensor", (2, 20, 3), dim=1, size=8, step=3)
     yield fused("UnfoldTensor", (2, 20), size=5)
     yield quantised_embedding(True, True)
     yield quantised_embedding(True, False)
     yield unique()
     yield padded_transpose()
+    yield fused("ScaledSiLU", (2, 5), alpha=0.7)
+    yield fused("ScaledSiLU", (2, 5), ())
+    yield fused("GatedAdd", (2, 3, 4), (2, 3, 4), (2, 3, 1))
+    yield fused("LinearAttentionGate", (2, 3, 4), (4,), (4,))
+    yield fused("LinearAttentionGate", (2, 3, 4), (4,), (4,), (2, 3, 4), outputs=2)
+    yield fused("GatedRMSNorm", (2, 3, 12), (12,), (2, 3, 12), activation="sigmoid")
+    yield fused("GatedRMSNorm", (2, 3, 12), (4,), (2, 3, 12))
+    yield fused("Inverse", (3, 1, 1))
+    yield fused("Inverse", (5, 4, 4), dtype=np.float64)
+    past, attrs = (2, 3, 3), dict[str, Any](outputs=2)
+    yield fused("CausalConvWithState", (2, 3, 7), (3, 1, 4), (3,), past, activation="silu", **attrs)
+    yield fused("CausalConvWithState", (2, 3, 1), (3, 1, 2), (3,), past, dilation=3, **attrs)
+    yield fused("CausalConvWithState", (2, 3, 5), (3, 1, 3), dilation=2, **attrs)
+    for n in (1, 2, 3, 9):
+        yield unrepeated(n)
+    for size in ((3, 4), (1, 1), (1, 5), (11, 2)):
+        yield crops("bilinear", size)
+        yield crops("nearest", size)
+    yield crops("nearest", (2, 3), (1, 1))
     clip = {"activation": "Clip", "activation_params": [0.0, 0.5]}
     yield fused("FusedConv", (1, 2, 4, 4), (3, 2, 2, 2), dtype=np.float16, **clip)
 
