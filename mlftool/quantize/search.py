@@ -20,7 +20,7 @@ from mlftool.quantize.device import Prices
 from mlftool.quantize.metrics import Goal
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.studio import Studio
-from mlftool.quantize.trials import Allowed, Point, Trials, cheaper, every, near
+from mlftool.quantize.trials import Allowed, Point, Trials, every, near
 
 LITTLE = 0.2  # of the instructions, for what is only wished for
 UPGRADES = (Precision.INT16, Precision.FLOAT)  # of equal gains the first
@@ -29,7 +29,7 @@ TRIED = 600  # layers of all plans that are compiled to make one cheaper
 EVERY = 4096  # plans of a network of so few layers that all are tried in the end
 SLACK = 3.0  # dB that the sum of the layers' errors may be off, and accuracy does not follow
 CHEAPER = "takes fewer instructions in float than with conversions to integers"
-NEAR = 1.1  # times the instructions: what a sum of the layers' prices may be off
+NEAR = 1.1  # times the price: what a sum of the layers' prices may be off
 
 
 @frozen
@@ -71,7 +71,7 @@ def search(
     if s.fits(plan):
         allowed = _narrow(s, plan, NARROW if goal and not wish else (Precision.INT8,))
         floats = plan.uniform(Precision.FLOAT)
-        starts = [plan, floats] if cheaper(s.point(floats).cost, s.point(plan).cost) else [plan]
+        starts = [plan, floats] if _price(s, floats) < _price(s, plan) else [plan]
         found = _cheapest_of(s, starts, allowed)
     else:
         found = _cheapest_of(s, [found, *map(plan.uniform, Precision)], every(plan))
@@ -93,8 +93,8 @@ def _cheapest_of(s: Trials, starts: Sequence[Plan], allowed: Allowed) -> Plan:
     """The cheapest plan to which those that fit lead, the cheapest of them first; the first of the
     starts if none fits."""
     fitting = [p for p in starts if s.fits(p)]
-    ends = [_cheapest(s, p, allowed) for p in sorted(fitting, key=lambda p: _cost(s, p))]
-    return min(ends, key=lambda p: _cost(s, p)) if ends else starts[0]
+    ends = [_cheapest(s, p, allowed) for p in sorted(fitting, key=lambda p: _price(s, p))]
+    return min(ends, key=lambda p: _price(s, p)) if ends else starts[0]
 
 
 def _cheapest_of_all(s: Trials, plan: Plan) -> Plan:
@@ -102,20 +102,19 @@ def _cheapest_of_all(s: Trials, plan: Plan) -> Plan:
     likely cheap are tried first. What a plan computes is told sooner than what it costs, so only
     those that are accurate enough are compiled."""
     others = [(s.prices.sum(p), p) for p in near(plan, most=len(plan.precisions))]
-    others.sort(key=lambda x: (not s.holds(x[0]), x[0].instructions))
-    most = _cost(s, plan) if s.fits(plan) else (math.inf, 0)
+    others.sort(key=lambda x: (not s.holds(x[0]), s.price(x[0])))
+    most = _price(s, plan) if s.fits(plan) else (math.inf, 0)
     for summed, other in others:
-        if s.left and summed.instructions <= NEAR * most[0] and s.met(other):
+        if s.left and s.price(summed)[0] <= NEAR * most[0] and s.met(other):
             s.left -= not s.prices.known(other)
             cost = s.prices.of(other)
-            if s.holds(cost) and (cost.instructions, cost.flash) < most:
-                plan, most = other, (cost.instructions, cost.flash)
+            if s.holds(cost) and s.price(cost) < most:
+                plan, most = other, s.price(cost)
     return plan
 
 
-def _cost(s: Trials, plan: Plan) -> tuple[float, int]:
-    cost = s.point(plan).cost
-    return cost.instructions, cost.flash
+def _price(s: Trials, plan: Plan) -> tuple[float, float]:
+    return s.price(s.point(plan).cost)
 
 
 def _wished(s: Trials, plan: Plan, wish: Goal) -> Plan:
@@ -206,8 +205,8 @@ def _cheapest(s: Trials, plan: Plan, allowed: Allowed) -> Plan:
 def _cheaper(s: Trials, plan: Plan, others: Iterable[Plan], floor: float) -> Plan | None:
     """The first of the others that is cheaper and fits, of those that likely have so many dB."""
     now = s.point(plan).cost
-    summed = [(s.prices.sum(p).instructions, p) for p in others]
-    affordable = (x for x in summed if x[0] <= NEAR * now.instructions)
+    summed = [(s.price(s.prices.sum(p))[0], p) for p in others]
+    affordable = (x for x in summed if x[0] <= NEAR * s.price(now)[0])
     for _, other in sorted(affordable, key=itemgetter(0)):
         if not s.left:
             break
@@ -215,7 +214,7 @@ def _cheaper(s: Trials, plan: Plan, others: Iterable[Plan], floor: float) -> Pla
             continue
         s.left -= not s.prices.known(other)
         cost = s.prices.of(other)
-        if s.holds(cost) and cheaper(cost, now) and s.fits(other):
+        if s.holds(cost) and s.cheaper(cost, now) and s.fits(other):
             return other
     return None
 
@@ -223,7 +222,7 @@ def _cheaper(s: Trials, plan: Plan, others: Iterable[Plan], floor: float) -> Pla
 def _reasons(s: Trials, base: Plan, plan: Plan) -> dict[str, str]:
     """Why a layer is not int8 as in `base`: what it gains or saves, were it alone."""
     why = {}
-    saves = s.fits(base) and cheaper(s.point(plan).cost, s.point(base).cost)
+    saves = s.fits(base) and _price(s, plan) < _price(s, base)
     for name, precision in plan.precisions.items():
         if precision is Precision.INT8:
             continue
