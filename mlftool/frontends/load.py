@@ -164,7 +164,9 @@ class _External:
             raise MlfError(problems)
         for file in self.declared.values():
             if not os.path.isfile(file):  # and no tensor is in it
-                raise MlfError(Problem("MLF0203", "--data: there is no such file", str(file)))
+                raise MlfError(
+                    Problem("MLF0203", "there is no such file of external data", str(file))
+                )
 
     def _bytes(self, keys: Mapping[str, str]) -> bytes:
         location = keys.get("location", "")

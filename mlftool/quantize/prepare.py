@@ -16,14 +16,16 @@ from onnx import (
     ModelProto,
     NodeProto,
     TensorProto,
+    TensorShapeProto,
     helper,
     numpy_helper,
     shape_inference,
     version_converter,
 )
 
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.calls import unbounded
+from mlftool.importer.structure import all_results
 from mlftool.ir.graph import Array
 from mlftool.quantize.runtime import result_shapes, simplified
 
@@ -103,25 +105,56 @@ def _check_float(model: ModelProto, file: str) -> None:
 def _one_sample(model: ModelProto, file: str, shapes: Mapping[str, Sequence[int]]) -> None:
     """Inputs get a batch of 1. Raises MlfError for any other extent that is open."""
     stored = {t.name for t in model.graph.initializer}
-    problems = []
-    for info in model.graph.input:
+    inputs = [i for i in model.graph.input if i.name not in stored]
+    problems = _unfit_shapes(model, [i.name for i in inputs], file, shapes)
+    for info in inputs:
         dims = info.type.tensor_type.shape.dim
-        if info.name in stored:
+        given = shapes.get(info.name)
+        if given and not info.type.tensor_type.HasField("shape"):
+            dims.extend(TensorShapeProto.Dimension() for _ in given)
+        if given is not None and not _fits(dims, given):
+            text = f"shape {list(given)} does not fit the model's {_shown(dims)}"
+            problems.append(Problem("MLF0208", text, file, path=f"input '{info.name}'"))
             continue
-        for dim, extent in zip(dims, shapes.get(info.name, (1,)), strict=False):
+        for dim, extent in zip(dims, given or (1,), strict=False):
             if not dim.dim_value:
                 dim.dim_value = extent
         if any(not d.dim_value for d in dims):
-            shown = [d.dim_value or d.dim_param or "?" for d in dims]
-            text = f"shape {shown} is not known"
+            text = f"shape {_shown(dims)} is not known"
             hint = f"--input-shape {info.name}:1,..."
             problems.append(Problem("MLF0206", text, file, path=f"input '{info.name}'", help=hint))
+    if not inputs:
+        problems.append(Problem("MLF0413", "has no input that samples could be of", file))
     if problems:
         raise MlfError(problems)
     del model.graph.value_info[:]
     for info in model.graph.output:
         if info.type.HasField("tensor_type"):  # a type that is only asked for is there, of type 0
             info.type.tensor_type.ClearField("shape")
+
+
+def _unfit_shapes(
+    model: ModelProto, inputs: Sequence[str], file: str, shapes: Mapping[str, Sequence[int]]
+) -> list[Problem]:
+    """Shapes may be given for inputs, and for what nodes compute, as for the compiler."""
+    known = {*inputs} | all_results(model.graph)
+    return [
+        Problem(
+            *("MLF0208", f"shape given for '{name}', which is not an input of the model", file),
+            help=did_you_mean(name, inputs),
+        )
+        for name in shapes
+        if name not in known
+    ]
+
+
+def _fits(dims: Sequence[TensorShapeProto.Dimension], shape: Sequence[int]) -> bool:
+    pairs = zip(dims, shape, strict=False)
+    return len(dims) == len(shape) and all(d.dim_value in (0, extent) for d, extent in pairs)
+
+
+def _shown(dims: Sequence[TensorShapeProto.Dimension]) -> list[int | str]:
+    return [d.dim_value or d.dim_param or "?" for d in dims]
 
 
 def _modern(model: ModelProto, file: str) -> ModelProto:

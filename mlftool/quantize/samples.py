@@ -73,7 +73,7 @@ def samples_of(arrays: Mapping[str, Array], model: ModelProto, file: str) -> Sam
     counts |= {name: len(a) for name, a in expected.items()}
     if len(set(counts.values())) != 1:
         text = ", ".join(f"'{name}' {count}" for name, count in counts.items())
-        text = f"the arrays hold different numbers of samples: {text or 'there is no input'}"
+        text = f"the arrays hold different numbers of samples: {text}"
         raise MlfError(Problem("MLF0603", text, file, help=ROWS))
     labels = arrays.get(LABELS) if LABELS not in counts else None
     if labels is not None:

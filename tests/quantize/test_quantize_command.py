@@ -297,6 +297,32 @@ def test_functions_that_grow_without_bound_are_refused(
     assert not (tmp_path / "out.onnx").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--input-shape", "y:1", "shape given for 'y', which is not an input of the model"),
+        ("--input-shape", "x:1,5", "input 'x': shape [1, 5] does not fit the model's ['n', 4]"),
+        ("--input-shape", "x:2", "input 'x': shape [2] does not fit the model's ['n', 4]"),
+        ("--input-value", "y:1", "input 'y': is not an input of the model"),
+        ("--input-value", "x:1,2,3,4", "has no input that samples could be of"),
+        ("--model-data", "none", "there is no such file of external data"),
+    ],
+)
+def test_what_is_given_and_not_used_is_refused(
+    quantise: Run, capsys: pytest.CaptureFixture[str], option: str, value: str, said: str
+) -> None:
+    """As by the compiler: a misspelt name, or a shape of another model."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n,4] x) => (float[n,3] z) <float[4,3] w = {1,2,3, 4,5,6, 7,8,9, 1,1,2}>
+        { z = MatMul (x, w) }"""
+    )
+    given = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    shape = ["--input-shape", "x:1,4"] if option == "--input-value" else []
+    assert quantise(model, {"x": given}, *shape, option, value) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_labels_that_a_model_gives_itself_are_left_alone(quantise: Run, tmp_path: Path) -> None:
     """As scikit-learn's networks have it: a bias of one row, and the index of the largest output as
     a further output, in front."""
