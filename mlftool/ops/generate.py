@@ -10,6 +10,7 @@ import numpy as np
 from mlftool.ir import dtype
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.boxes import whole
 from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
 from mlftool.ops.scalar import around, conversions, fetch, put, read_by, settle
@@ -53,7 +54,7 @@ def _constant_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
 
 old("Constant")
 old("ConstantOfShape", shaped=_constant_in_box)
-old("EyeLike", Trait.OF_SHAPE)
+old("EyeLike", Trait.OF_SHAPE, extents=whole)
 
 
 @op("Range", shaped=_range_in_box)

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, View
-from mlftool.onnx_rules.boxes import OF_MATRICES
+from mlftool.onnx_rules.boxes import OF_MATRICES, each_alone
 from mlftool.onnx_rules.draft import Draft
-from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import EXTENTS, Outcome, Refuse, Scope
 from mlftool.ops.base import (
     Facts,
     Kernel,
@@ -122,7 +124,23 @@ def _of_a_signal(f: Facts) -> str:
     return f"a signal of shape {shown(f.x)}; expected [batch, length], or 1 or 2 parts of each"
 
 
-@op("DFT", forms=of_form("*", ".", "."), older=((20, _along_first),), checks=(_of_parts,))
+def _all_but_transformed(scope: Scope, node: NodeProto) -> Outcome:
+    """Of boxes: every line along the axis by itself."""
+    given = scope.consts.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    if given is None and len(node.input) > 2 and node.input[2]:
+        return Refuse("MLF0302", "transforms along an axis known only at run time", EXTENTS)
+    axis = int(attributes(node).get("axis", -2) if given is None else given.item())
+    lines = each_alone(lambda node, rank: {*range(rank - 1)} - {axis % max(rank, 1)})
+    return lines(scope, node)
+
+
+@op(
+    "DFT",
+    forms=of_form("*", ".", "."),
+    older=((20, _along_first),),
+    checks=(_of_parts,),
+    extents=_all_but_transformed,
+)
 def dft(v: View) -> Kernel:
     """Along one axis of [..., n, ..., 1 or 2], real or complex."""
     _float_only(v)

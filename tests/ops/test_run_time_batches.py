@@ -87,6 +87,17 @@ CASES = {
         {"x0": IMAGE[..., 0], "x1": _sizes(1, 2, 2, 1, 2, 1)},
         {"batch_axis": 0, "time_axis": 1},
     ),
+    "transform": Case("DFT", "x0,,a", {"x0": IMAGE[..., :1], "a": _sizes(2)[0]}),
+    "transform of the axis before the last": Case("DFT", "x0", {"x0": IMAGE[..., :2]}),
+    "first half of a transform": Case(
+        "DFT",
+        "x0,n,a",
+        {"x0": IMAGE[..., :1], "n": _sizes(7)[0], "a": _sizes(-2)[0]},
+        {"onesided": 1},
+    ),
+    "transform 17": Case("DFT", "x0", {"x0": IMAGE[..., :2]}, {"axis": 2, "inverse": 1}, opset=17),
+    "ones on a diagonal": Case("EyeLike", "x0", {"x0": ROWS}, {"k": 1}),
+    "inverses": Case("com.microsoft.Inverse", "x0", {"x0": R.normal(size=(6, 3, 3))}),
     "determinants": Case("Det", "x0", {"x0": R.normal(size=(6, 3, 3))}),
     "columns": Case(
         "Col2Im", "x0,n,k", {"x0": R.normal(size=(6, 8, 12)), "n": _sizes(4, 5), "k": _sizes(2, 2)}
@@ -150,6 +161,7 @@ def _built(case: Case) -> tuple[onnx.ModelProto, dict[str, Array]]:
         [numpy_helper.from_array(a, n) for n, a in arrays.items() if n not in batches],
     )
     opsets = [helper.make_opsetid("", case.opset), helper.make_opsetid(M, 3)]
+    opsets.append(helper.make_opsetid("com.microsoft", 1))
     return helper.make_model(graph, opset_imports=opsets, ir_version=10), {"c": HELD, **batches}
 
 
@@ -211,6 +223,7 @@ TRUE = {
     ),
     "reflect": Case("Pad", "x0,p", {**X, "p": _sizes(1, 0, 1, 2, 1, 0, 1, 0)}, {"mode": "reflect"}),
     "attribute": Case("Pad", "x0", X, {"pads": [1, 0, 1, 2, 1, 0, 1, 0]}, opset=9),
+    "transformed": Case("DFT", "x0,,a", {"x0": IMAGE[..., :1], "a": _sizes(0)[0]}),
     "of two": Case("GridSample", "x0,x1", {**X, "x1": R.normal(size=(6, 3, 4, 2))[:5]}),
 }
 
