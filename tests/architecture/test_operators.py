@@ -12,6 +12,7 @@ import onnx
 import pytest
 from shared import REPO
 
+import mlftool.compile  # noqa: F401  registers those that are not in mlftool/ops, too
 from mlftool.ops import OPS, Op, Trait
 from mlftool.ops.base import OLD, Layout
 
