@@ -33,7 +33,8 @@ def expanded(scope: Scope, node: NodeProto) -> Outcome:
     text = untaken(node, opset_of(node, scope.opsets), scope.types)
     if text and domain_of(node) == "ai.onnx.ml":  # kernels take more than old opsets name
         return Refuse("MLF0303", text)
-    steps = Steps(node, [scope.types.get(n) for n in node.input], scope.consts)
+    types = [scope.types.get(n) for n in node.input]
+    steps = Steps(node, types, scope.consts, scope.names)
     check_kinds(steps.attrs, record.kinds)
     try:
         record.expansion(steps)

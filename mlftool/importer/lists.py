@@ -78,6 +78,8 @@ def spliced(
     given = {*names, *stored, *free_names(body)}
     own = stored + [n for node in body.node for n in node.output]
     prefix = _brief(prefix)
+    while not scope.names.isdisjoint(f"{prefix}{name}" for name in own):
+        prefix += "_"
     names |= {name: f"{prefix}{name}" for name in own if name}
     before, scope = len(scope.problems), replace(scope, where=f"{scope.where}{where}: ")
     order = ordered(scope, body, given, before)
@@ -152,7 +154,7 @@ def inserted(
     """`held` with `tensor` at a computed position: each element is the one that stood there, the
     new one, or the one before."""
     count = len(held)
-    s = _steps(node)
+    s = _steps(scope, node)
     p = _scalar(s, position, count)
     indexes = []
     for k in range(count + 1):
@@ -169,7 +171,7 @@ def inserted(
 
 def erased(scope: Scope, node: NodeProto, held: Sequence[str], position: str) -> Work[list[str]]:
     """`held` without the element at a computed position."""
-    s = _steps(node)
+    s = _steps(scope, node)
     p = _scalar(s, position, len(held))
     indexes = []
     for k in range(len(held) - 1):
@@ -184,15 +186,16 @@ def erased(scope: Scope, node: NodeProto, held: Sequence[str], position: str) ->
 
 def taken(scope: Scope, node: NodeProto, held: Sequence[str], position: str) -> Work[str]:
     """The element at a computed position."""
-    s = _steps(node)
+    s = _steps(scope, node)
     index = s("Cast", _scalar(s, position, len(held)), to=TensorProto.INT32)
     yield standing_for(scope, s.made)
     return chosen(scope, index, held, f"{node.output[0]}.item")
 
 
-def _steps(node: NodeProto) -> Steps:
+def _steps(scope: Scope, node: NodeProto) -> Steps:
     """For values on the way to `node`'s, whose elements will have its name and a number."""
-    return Steps(helper.make_node(node.op_type, (), [f"{node.output[0]}.at"], node.name), [])
+    at = helper.make_node(node.op_type, (), [f"{node.output[0]}.at"], node.name)
+    return Steps(at, [], taken=scope.names)
 
 
 def _scalar(s: Steps, position: str, count: int) -> str:

@@ -1,14 +1,46 @@
-"""Which inputs of a model decide an extent: what the help of a message names as a remedy."""
+"""What the help of a message names as a remedy: which inputs of a model decide an extent, and what
+to take in place of an operator that there is not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import onnx
 from onnx import NodeProto
 
+from mlftool.errors import did_you_mean
 from mlftool.ir.graph import Node
-from mlftool.onnx_rules.scope import Refuse, Scope
+from mlftool.onnx_rules.protos import domain_of, op_name
+from mlftool.onnx_rules.scope import CUT, Refuse, Scope
+from mlftool.ops import OPS
 
+# Domains of operators that one runtime or tool writes for itself, and how to write the model
+# without.
+_QONNX = "export it with QuantizeLinear and DequantizeLinear, as Brevitas' export_onnx_qcdq does"
+_LEVEL = (
+    "onnxruntime optimised the file for one processor; take the file before, or save it with "
+    "ORT_ENABLE_EXTENDED, not ORT_ENABLE_ALL"
+)
+FOREIGN = {
+    **dict.fromkeys(("com.microsoft.nchwc", "com.ms.internal.nhwc"), _LEVEL),
+    **dict.fromkeys(("qonnx.custom_op.general", "onnx.brevitas"), _QONNX),
+    "ai.onnx.contrib": "onnxruntime-extensions adds it; leave out such steps around the network",
+}
+# Why there is no kernel for some of onnxruntime's own operators, and what to do.
+_SEARCH = "it calls a decoder again and again; export the decoder, and search in the application"
+_SPARSE = "the compiler has no sparse tensors; store the weights as a dense tensor"
+_BLOCKS = "quantise weights as MatMulNBits, whose blocks of four bits have kernels"
+_EXPERTS = "it selects some of many large matrices; export the network without experts"
+UNTAKEN = {
+    f"com.microsoft.{name}": why
+    for names, why in (
+        ("BeamSearch GreedySearch Sampling WhisperBeamSearch", _SEARCH),
+        ("SparseToDenseMatMul SparseAttention", _SPARSE),
+        ("MatMulBnb4 MatMulFpQ4", _BLOCKS),
+        ("MoE QMoE", _EXPERTS),
+    )
+    for name in names.split()
+}
 _BY_HAND = 8  # elements of an input, at most, that a user gives on a command line
 
 
@@ -60,3 +92,19 @@ def _read(node: Node, name: str) -> tuple[str, ...]:
     # The extent of joined tensors is the sum of their extents, the inputs after them.
     extents = node.attrs.get("extents") if name != node.outputs[0] else None
     return node.inputs if extents is None else node.inputs[len(extents) :]
+
+
+def in_place_of(node: NodeProto) -> str:
+    """Since when there is this operator, or which is meant."""
+    if remedy := UNTAKEN.get(op_name(node)) or FOREIGN.get(domain_of(node)):
+        return remedy
+    known = (s for s in onnx.defs.get_all_schemas_with_history() if s.domain == domain_of(node))
+    versions = [s.since_version for s in known if s.name == node.op_type]
+    if versions:
+        return f"opset {min(versions)} has it"
+    return like(node) or f"`mlftool ops` lists the operators that there are; {CUT}"
+
+
+def like(node: NodeProto) -> str:
+    """The operator that was meant, whatever its domain, which is most of a name's letters."""
+    return did_you_mean(node.op_type, [name.rpartition(".")[2] for name in OPS])

@@ -46,7 +46,7 @@ def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
     types = [scope.types.get(n) for n in node.input]
     symbols = scope.extents_of(node.input[0])
     of_value = partial(elements, scope)
-    shaping = Shaping(Steps(node, types), scope.consts, limit, symbols, of_value)
+    shaping = Shaping(Steps(node, types, taken=scope.names), scope.consts, limit, symbols, of_value)
     box: Box | None
     try:
         box = shaper(shaping, attributes(node))

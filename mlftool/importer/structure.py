@@ -8,9 +8,9 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
 
-from mlftool.errors import did_you_mean
 from mlftool.importer.functions import has_body
 from mlftool.importer.protos import place
+from mlftool.importer.remedies import FOREIGN, in_place_of, like
 from mlftool.importer.schema import is_own, misfit, opset_of
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
@@ -22,33 +22,6 @@ from mlftool.ops.base import known as record_of
 CONTROL = [name for name, op in OPS.items() if op.graphs]
 RANDOM = {f"Random{kind}{like}" for kind in ("Normal", "Uniform") for like in ("", "Like")}
 RANDOM |= {"Bernoulli", "Multinomial"}
-# Domains of operators that one runtime or tool writes for itself, and how to write the model
-# without.
-_QONNX = "export it with QuantizeLinear and DequantizeLinear, as Brevitas' export_onnx_qcdq does"
-_LEVEL = (
-    "onnxruntime optimised the file for one processor; take the file before, or save it with "
-    "ORT_ENABLE_EXTENDED, not ORT_ENABLE_ALL"
-)
-FOREIGN = {
-    **dict.fromkeys(("com.microsoft.nchwc", "com.ms.internal.nhwc"), _LEVEL),
-    **dict.fromkeys(("qonnx.custom_op.general", "onnx.brevitas"), _QONNX),
-    "ai.onnx.contrib": "onnxruntime-extensions adds it; leave out such steps around the network",
-}
-# Why there is no kernel for some of onnxruntime's own operators, and what to do.
-_SEARCH = "it calls a decoder again and again; export the decoder, and search in the application"
-_SPARSE = "the compiler has no sparse tensors; store the weights as a dense tensor"
-_BLOCKS = "quantise weights as MatMulNBits, whose blocks of four bits have kernels"
-_EXPERTS = "it selects some of many large matrices; export the network without experts"
-UNTAKEN = {
-    f"com.microsoft.{name}": why
-    for names, why in (
-        ("BeamSearch GreedySearch Sampling WhisperBeamSearch", _SEARCH),
-        ("SparseToDenseMatMul SparseAttention", _SPARSE),
-        ("MatMulBnb4 MatMulFpQ4", _BLOCKS),
-        ("MoE QMoE", _EXPERTS),
-    )
-    for name in names.split()
-}
 
 
 def check_values(graph: GraphProto, given: Collection[str], report: Report) -> None:
@@ -113,7 +86,7 @@ def unknown_operators(order: list[NodeProto], scope: Scope, given: Collection[st
         if all(not name or name in known for name in node.input):
             known.update(node.output)
         elif index not in bad and not _is_taken(node, scope):
-            help = _near(node) or CUT
+            help = like(node) or CUT
             report("MLF0301", "this operator is not supported yet", place(node, index), help)
 
 
@@ -156,7 +129,7 @@ def _fine(node: NodeProto, where: str, scope: Scope, given: Collection[str] | No
         text = f"opset {opsets[domain]} has no such operator"
         if domain == "com.microsoft":  # which the onnx package has no list of
             text = "this operator is not supported yet"
-        report("MLF0301", text, where, _first(node))
+        report("MLF0301", text, where, in_place_of(node))
     elif (
         any(a.type in graphs for a in node.attribute)
         and op_name(node) not in CONTROL
@@ -183,22 +156,6 @@ def _own_name(node: NodeProto) -> str:
         return op_name(node)
     names = (a.name for a in node.attribute if a.name.startswith("mlf."))
     return next((name for name in names if name != SINGLE), "")
-
-
-def _first(node: NodeProto) -> str:
-    """Since when there is this operator, or which is meant."""
-    if remedy := UNTAKEN.get(op_name(node)) or FOREIGN.get(domain_of(node)):
-        return remedy
-    known = (s for s in onnx.defs.get_all_schemas_with_history() if s.domain == domain_of(node))
-    versions = [s.since_version for s in known if s.name == node.op_type]
-    if versions:
-        return f"opset {min(versions)} has it"
-    return _near(node) or f"`mlftool ops` lists the operators that there are; {CUT}"
-
-
-def _near(node: NodeProto) -> str:
-    """The operator that was meant, whatever its domain, which is most of a name's letters."""
-    return did_you_mean(node.op_type, [name.rpartition(".")[2] for name in OPS])
 
 
 def _is_others(name: str) -> bool:

@@ -79,8 +79,8 @@ class Scope:
         return tuple(given)
 
     def fresh(self, hint: str) -> str:
-        """A name that no value has."""
-        while hint in self.types:
+        """A name that no value has, nor gets later."""
+        while hint in self.types or hint in self.names:
             hint += "_"
         return hint
 

@@ -57,15 +57,17 @@ class _Attributes(dict[str, Any]):
 
 
 class Steps:
-    """The nodes that take the place of `node`; a call adds one and returns its value's name."""
+    """The nodes that take the place of `node`; a call adds one and returns its value's name, which
+    is none of those `taken`: torch.jit names values x.1, x.2 ..."""
 
     def __init__(
         self,
         node: NodeProto,
         types: Sequence[TensorType | None],
         consts: Mapping[str, Any] | None = None,
+        taken: Collection[str] = (),
     ) -> None:
-        self.node, self.types, self.consts = node, types, consts or {}
+        self.node, self.types, self.consts, self.taken = node, types, consts or {}, taken
         self.made: list[NodeProto] = []
         self.attrs: dict[str, Any] = _Attributes(plain_attributes(node))
 
@@ -74,12 +76,18 @@ class Steps:
         attrs = {name: value for name, value in attrs.items() if value != []}
         domain, _, kind = op.rpartition(".")
         name = self.node.output[out] if out is not None else ""
-        name = name or f"{next(filter(None, self.node.output))}.{len(self.made)}"
+        name = name or self.fresh(f"{next(filter(None, self.node.output))}.{len(self.made)}")
         label = f"{self.node.name or self.node.op_type}/{kind}_{len(self.made)}"
         self.made.append(
             helper.make_node(kind, list(inputs), [name], label, domain=domain, **attrs)
         )
         return name
+
+    def fresh(self, hint: str) -> str:
+        """A name that no value of the model has."""
+        while hint in self.taken:
+            hint += "_"
+        return hint
 
     def x(self, i: int) -> str:
         """The node's input `i`, "" if it was left out."""

@@ -67,7 +67,8 @@ def nonzero(v: View) -> Kernel:
 def _compressed(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made | Replace:
     x, known = scope.types[node.input[0]], scope.consts.get(node.input[1])
     if known is not None and not any(map(scope.symbols_of, node.input)):  # what a Gather does
-        steps, data, axis = Steps(node, [], scope.consts), node.input[0], attrs.get("axis", 0)
+        steps = Steps(node, [], scope.consts, scope.names)
+        data, axis = node.input[0], attrs.get("axis", 0)
         flat = "" if "axis" in attrs else steps("Reshape", data, steps.const([-1], np.int64))
         places = np.flatnonzero(known[: x.elements if flat else x.shape[axis]])
         steps("Gather", flat or data, steps.const(places, np.int64), out=0, axis=axis)

@@ -59,7 +59,7 @@ def _gather_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
     if node.op_type == "GatherND" and (wrong := no_coordinates(scope, node)):
         return wrong
     filled(scope, node, 1, 0)
-    symbols, steps = scope.symbols_of(node.input[0]), Steps(node, ())
+    symbols, steps = scope.symbols_of(node.input[0]), Steps(node, (), taken=scope.names)
     first, last = _indexed_axes(scope, node)
     if not any(symbols[first:last]) or _never_negative(scope, node.input[1]):
         return Next(node)

@@ -67,8 +67,9 @@ def _part(s: Steps, k: int, direction: int) -> str:
 def _quantised(s: Steps, x: str) -> tuple[str, str, str]:
     """Its bytes, their zero point and their scale."""
     made = s("DynamicQuantizeLinear", x)
-    s.made[-1].output.extend([f"{made}.scale", f"{made}.zero"])
-    return made, f"{made}.zero", f"{made}.scale"
+    scale, zero = s.fresh(f"{made}.scale"), s.fresh(f"{made}.zero")
+    s.made[-1].output.extend([scale, zero])
+    return made, zero, scale
 
 
 def _walked(

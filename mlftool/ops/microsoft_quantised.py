@@ -107,7 +107,7 @@ def _matmul_to_float(s: Steps) -> None:
 @microsoft(DynamicQuantizeMatMul="xxx??", boxes=True)
 def _dynamic_matmul(s: Steps) -> None:
     made = s("DynamicQuantizeLinear", s.x(0))
-    scale, zero = f"{made}.scale", f"{made}.zero"
+    scale, zero = s.fresh(f"{made}.scale"), s.fresh(f"{made}.zero")
     s.made[-1].output.extend([scale, zero])
     _scaled_product(s, made, zero, s("Mul", scale, s.x(2)), s.x(3), s.x(4))
 

@@ -108,7 +108,7 @@ def _scattered_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
     if not depth:  # an index of no coordinates is of the whole, which has no row to spare
         return Refuse("MLF0302", "indices without coordinates and extents known only at run time")
     filled(scope, node, 1, shape[axis])
-    s = Steps(node, ())
+    s = Steps(node, (), taken=scope.names)
     at = from_front(scope, s, slice(axis, axis + depth))
     one_more = (*shape[:axis], 1, *shape[axis + 1 :])
     spare = s.const(np.zeros(one_more), scope.types[data].dtype.numpy)
