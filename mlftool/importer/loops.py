@@ -6,6 +6,7 @@ import numpy as np
 from onnx import GraphProto, helper
 
 from mlftool.frozen import frozen
+from mlftool.importer.appended import bounded_by
 from mlftool.importer.control_node import Control
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
@@ -13,6 +14,7 @@ from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Work
 from mlftool.onnx_rules.steps import standing_for
 from mlftool.ops.base import Trait, is_a
 from mlftool.ops.reference import evaluate, knows
+from mlftool.ops.shapers import elements
 
 COUNT = TensorType(dtype.int32, ())
 MOST_COUNTED = 4096  # iterations that are tried to find how many there are
@@ -50,7 +52,7 @@ def import_loop(c: Control) -> Work[Outcome]:
             "the number of its iterations, and so the length of its scan outputs, is not known "
             "before run time",
             "make the trip count a constant, declare the shape of the outputs in the model, or say "
-            f"how large they get: --input-shape {[*c.node.output[len(states) :], 'y'][0]}:10,...",
+            f"how large they get: --input-shape {_named(c, len(states))}:10,...",
         )
     types = [*states, *(TensorType(t.dtype, (length, *t.shape)) for t in scans)]
     if exact:
@@ -61,6 +63,11 @@ def import_loop(c: Control) -> Work[Outcome]:
     for name, type_ in zip(outputs[len(states) : -1], scans, strict=True):
         c.scope.symbols[name] = (outputs[-1], *("" for _ in type_.shape))
     return KEEP
+
+
+def _named(c: Control, states: int) -> str:
+    """The first scan output that the node names, which the user may bound."""
+    return bounded_by(next(filter(None, c.node.output[states:]), "y"))
 
 
 def _iterations(c: Control, states: int, body: Graph) -> Work[tuple[int | None, bool]]:
@@ -74,9 +81,11 @@ def _iterations(c: Control, states: int, body: Graph) -> Work[tuple[int | None, 
         start = c.scope.consts.get(c.inputs[1]) if c.inputs[1] else np.array(True)
         always = start is not None and bool(np.all(start)) and _goes_on(body)
         return max(0, int(count.reshape(-1)[0])), always
-    limits = [c.scope.limit(name)[:1] for name in c.node.output[states:] if name]
-    if any(limits):
-        most = min(n for limit in limits for n in limit)
+    limits = [n for name in c.node.output[states:] if name for n in c.scope.limit(name)[:1]]
+    if c.inputs[0] and (bound := elements(c.scope, c.inputs[0])[0].most) is not None:
+        limits.append(bound)
+    if limits:
+        most = min(limits)
         c.inputs[0] = yield from _at_most(c, c.inputs[0], most)
         return most, False
     for name in c.node.output[states:]:

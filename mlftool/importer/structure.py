@@ -33,7 +33,7 @@ def check_values(graph: GraphProto, given: Collection[str], report: Report) -> N
                 report("MLF0207", f"output '{out}' is defined twice", place(node, index))
             defined.add(out)
     for index, node in enumerate(graph.node):
-        for name in filter(None, _reads(node)):
+        for name in filter(None, reads(node)):
             if name not in defined:
                 text = f"input '{name}' is not defined by any node, initialiser or graph input"
                 report("MLF0207", text, place(node, index))
@@ -45,7 +45,7 @@ def check_values(graph: GraphProto, given: Collection[str], report: Report) -> N
 def execution_order(graph: GraphProto, report: Report) -> list[NodeProto]:
     """The nodes that the outputs need, each after those it reads; none if they go in a circle."""
     nodes = list(graph.node)
-    shells = [Node(str(i), _reads(n), tuple(n.output)) for i, n in enumerate(nodes)]
+    shells = [Node(str(i), reads(n), tuple(n.output)) for i, n in enumerate(nodes)]
     try:
         order = toposort(shells, [o.name for o in graph.output])
     except ValueError as error:
@@ -54,7 +54,7 @@ def execution_order(graph: GraphProto, report: Report) -> list[NodeProto]:
     return [nodes[int(shell.op)] for shell in order]
 
 
-def _reads(node: NodeProto) -> tuple[str, ...]:
+def reads(node: NodeProto) -> tuple[str, ...]:
     """A node's inputs, and what its subgraphs read of the graph it stands in."""
     graphs = [a.g for a in node.attribute if a.type == AttributeProto.GRAPH]
     return (*node.input, *(name for graph in graphs for name in free_names(graph)))
@@ -64,7 +64,7 @@ def free_names(graph: GraphProto) -> list[str]:
     """What a subgraph reads and does not define, in order of first use."""
     own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     own |= {name for node in graph.node for name in node.output}
-    read = [name for node in graph.node for name in _reads(node)]
+    read = [name for node in graph.node for name in reads(node)]
     read += [o.name for o in graph.output]
     return list(dict.fromkeys(n for n in read if n and n not in own))
 
@@ -164,7 +164,7 @@ def _is_others(name: str) -> bool:
 
 def unread_names(graph: GraphProto) -> set[str]:
     """The names of what nodes compute and neither nodes, subgraphs nor the graph's outputs read."""
-    read = {name for node in graph.node for name in _reads(node)} | {o.name for o in graph.output}
+    read = {name for node in graph.node for name in reads(node)} | {o.name for o in graph.output}
     return {name for node in graph.node for name in node.output if name} - read
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
+from mlftool.importer.appended import appended_states, import_appending
 from mlftool.importer.branches import keep_branches
 from mlftool.importer.control_node import Attributes, Control
 from mlftool.importer.lists import same, spliced
@@ -82,6 +83,11 @@ def _inline(c: Control, key: str) -> Work[Outcome]:
         for inner, outer in zip(made, c.node.output, strict=False):
             same(c.scope, inner, outer)
     return KEEP
+
+
+def _loop(c: Control) -> Work[Outcome]:
+    appended = appended_states(c)
+    return (yield from import_appending(c, appended) if appended else import_loop(c))
 
 
 def _scan(c: Control) -> Work[Outcome]:
@@ -207,6 +213,6 @@ def _first_axis(c: Control, name: str, axis: int) -> str:
 # What imports each.
 FORMS: Mapping[Trait, Callable[[Control], Work[Outcome]]] = {
     Trait.BRANCH: _if,
-    Trait.LOOP: import_loop,
+    Trait.LOOP: _loop,
     Trait.SCAN: _scan,
 }

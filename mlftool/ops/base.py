@@ -24,6 +24,7 @@ class Trait(Enum):
     ELEMENTWISE = auto()  # each output element depends on the input elements at its own index
     VIEW = auto()  # same bytes, other shape: costs nothing
     MOVES_DATA = auto()  # copies elements without looking at them
+    JOIN = auto()  # its inputs one after the other along `axis`
     ORDER_PRESERVING = auto()  # picks elements by comparing them: commutes with quantisation
     SPATIAL = auto()  # input 0 and the output are [N, C, D1, ...]
     EPILOGUE = auto()  # its kernels can apply elementwise operators to what they store

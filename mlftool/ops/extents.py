@@ -189,7 +189,20 @@ def non_max_suppression(v: View) -> Kernel:
     )
 
 
-@op("mlf.FillBeyond")
+def _or_value(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+    """Each is as it was, or the value."""
+    value = node.attrs["value"]
+    if scope.types[node.result].dtype.kind not in "iub":
+        return None
+    return [
+        Element()
+        if e.most is None or e.least is None
+        else Element(max(e.most, int(value)), least=min(e.least, int(value)))
+        for e in parts[0]
+    ]
+
+
+@op("mlf.FillBeyond", bounds=_or_value)
 def fill_beyond(v: View) -> Kernel:
     """The box with `value` wherever an index on one of `axes` is not below its extent."""
     shape = v.x(0).shape

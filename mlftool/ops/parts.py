@@ -15,7 +15,7 @@ from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import ALONE, first_alone
 from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope, Symbols
+from mlftool.onnx_rules.scope import EXTENTS, KEEP, Next, Outcome, Refuse, Scope, Symbols
 from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaping, UnboundedError, largest_of
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Facts, Kernel, Operand, Trait, UnsupportedError, op, shown
@@ -234,12 +234,10 @@ def split(v: View) -> Kernel:
 
 def _join_boxes(scope: Scope, node: NodeProto) -> Outcome:
     """Along an axis with symbols the parts are joined; along another the box's kernel is right."""
+    axis = attributes(node)["axis"] % len(scope.types[node.input[0]].shape)
+    _matched(scope, node, axis)
     types = [scope.types[n] for n in node.input]
-    axis = attributes(node)["axis"] % len(types[0].shape)
     rows = [scope.extents_of(n) for n in node.input]
-    others = [tuple(s for a, s in enumerate(r) if a != axis) for r in rows]
-    if len(set(others)) > 1:
-        return Refuse("MLF0302", "tensors whose other extents may differ")
     if len(rows) == 1:  # goes together with its part
         return Next(helper.make_node("Identity", node.input, node.output, node.name))
     if not any(r[axis] for r in rows):
@@ -256,6 +254,39 @@ def _join_boxes(scope: Scope, node: NodeProto) -> Outcome:
     attrs = {"axis": axis, "extents": extents}
     scope.nodes.append(Node("mlf.Join", inputs, (out, symbol), attrs, node.name or out))
     return KEEP
+
+
+def _matched(scope: Scope, node: NodeProto, axis: int) -> None:
+    """Let the parts have the same boxes and symbols along the other axes, where the standard
+    demands equal extents: what one part has there is what all have. Static extents decide, else
+    the least bound does. Raises Refuse for a box that is too small for them."""
+    for along in range(len(scope.types[node.input[0]].shape)):
+        own = [(scope.extents_of(n)[along], scope.types[n].shape[along]) for n in node.input]
+        if along == axis or len(set(own)) == 1:
+            continue
+        symbol, bound = min(own, key=lambda pair: (pair[0] != "", pair[1]))
+        for k, (given, most) in enumerate(own):
+            if most < bound:
+                text = f"'{node.input[k]}' has at most {most} places on axis {along}"
+                raise Refuse("MLF0302", f"{text}, another part has {bound}", EXTENTS)
+            if (given, most) != (symbol, bound):
+                node.input[k] = _first_places(scope, node.input[k], along, bound, symbol)
+
+
+def _first_places(scope: Scope, name: str, axis: int, bound: int, symbol: str) -> str:
+    """The first `bound` places of an axis; `symbol` says how many of them count."""
+    type_, symbols, out = scope.types[name], list(scope.extents_of(name)), scope.fresh(name)
+    shape = (*type_.shape[:axis], bound, *type_.shape[axis + 1 :])
+    symbols[axis] = symbol
+    window = [
+        scope.new_const(f"{out}.{what}", np.array([value], INT64))
+        for what, value in (("start", 0), ("end", bound), ("axis", axis))
+    ]
+    scope.types[out] = TensorType(type_.dtype, shape)
+    if any(symbols):
+        scope.symbols[out] = tuple(symbols)
+    scope.nodes.append(Node("Slice", (name, *window), (out,), {}, out))
+    return out
 
 
 def _joined_before(scope: Scope, node: NodeProto, axis: int) -> str:
@@ -282,7 +313,7 @@ def _in_order(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[
 
 @op(
     "Concat",
-    *(Trait.MOVES_DATA, Trait.AXIS, Trait.ORDER_PRESERVING),
+    *(Trait.JOIN, Trait.MOVES_DATA, Trait.AXIS, Trait.ORDER_PRESERVING),
     extents=_join_boxes,
     bounds=_in_order,
     turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},

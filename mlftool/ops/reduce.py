@@ -159,9 +159,21 @@ def _least_only(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> lis
     return [least_of(parts[0])] if scope.types[node.result].elements == 1 else None
 
 
+def _counted(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+    """The bounds of the sum of all elements: how many of a mask are true."""
+    if scope.types[node.result].elements != 1:
+        return None
+    most, least = [e.most for e in parts[0]], [e.least for e in parts[0]]
+    if None in most or None in least:
+        return None
+    return [Element(sum(filter(None, most)), least=sum(filter(None, least)))]
+
+
 PASSED = ("quantised", "relay", "constant", "extents", "bounds")
 MEMBERS = {
-    "ReduceSum": Member("Add", _relay("sum"), quantised="mlf.QLinearReduceSum", extents=ZEROS),
+    "ReduceSum": Member(
+        "Add", _relay("sum"), quantised="mlf.QLinearReduceSum", extents=ZEROS, bounds=_counted
+    ),
     "ReduceMean": Member(
         "Add",
         _relay("mean"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mlftool.ir import dtype
 from mlftool.onnx_rules.scope import Refuse, Scope
 from mlftool.onnx_rules.shaping import Box, Element, Shaping, exactly
 from mlftool.ops.base import UnsupportedError, record
@@ -18,14 +19,17 @@ REST = exactly(-1)  # what is left of the elements
 
 
 def elements(scope: Scope, name: str) -> list[Element]:
-    """What is known of each element of an integer tensor: of constants, extents, and what picks,
-    joins, compares and counts with those. A rule lists the elements of all outputs in turn."""
+    """What is known of each element of an integer tensor: of constants, extents, truth values, and
+    what picks, joins, compares and counts with those. A rule lists the elements of all outputs in
+    turn."""
     if name in scope.consts:
         return [exactly(int(n)) for n in scope.consts[name].reshape(-1)]
     if name in scope.bounds:
         return [Element(scope.bounds[name], name, least=0)]
     node = next((n for n in reversed(scope.nodes) if name in n.outputs), None)
-    unknown = [Element()] * scope.types[name].elements
+    type_ = scope.types[name]
+    truth = type_.dtype == dtype.bool_
+    unknown = [Element(1, least=0) if truth else Element()] * type_.elements
     rule = record(node).bounds if node is not None else None
     if node is None or rule is None:
         return unknown
@@ -34,7 +38,8 @@ def elements(scope: Scope, name: str) -> list[Element]:
     if found is None or len(found) != sum(counts):
         return unknown
     first = sum(counts[: node.outputs.index(name)])
-    return found[first : first + len(unknown)]
+    own = found[first : first + len(unknown)]
+    return [u if e.most is None else e for e, u in zip(own, unknown, strict=True)]
 
 
 def reshape_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
