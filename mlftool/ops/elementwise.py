@@ -40,6 +40,10 @@ class Maths:
         """The absolute value of a float."""
         return f"fabs({a})" if self.dtype.bits == 64 else f"fabsf({a})"
 
+    def root(self, a: object) -> str:
+        """The square root of a float."""
+        return f"sqrt({a})" if self.dtype.bits == 64 else f"mlf_sqrtf({a})"
+
     def clamp(self, text: str, low: float, high: float) -> str:
         name = "mlf_clamp_f64" if self.dtype.bits == 64 else "mlf_clamp_f32"
         return f"{name}({text}, {self.lit(low)}, {self.lit(high)})"

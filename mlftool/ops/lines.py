@@ -230,12 +230,11 @@ def lp_normalization(v: View) -> Kernel:
             f"LpNormalization on {row}, p={v.attr('p', 2)}; supported: floats, 1 or 2"
         )
     squares = v.attr("p", 2) == 2
-    root = "sqrt" if row.bits == 64 else "sqrtf"
     return along(
         v,
         "lines_normalised",
         v.attr("axis", -1),
         zero=literal(0, row),
         size="value * value" if squares else settle(row, m.size("value")),
-        norm=f"{root}(sum)" if squares else "sum",
+        norm=m.root("sum") if squares else "sum",
     )

@@ -74,7 +74,7 @@ def _square(m: Maths, x: str) -> str:
 
 def _root(m: Maths, acc: str, count: str) -> str:
     if m.dtype.is_float:
-        return f"sqrt({acc})" if m.dtype.bits == 64 else f"sqrtf({acc})"
+        return m.root(acc)
     return f"({m.dtype.c})sqrt((double){acc})"
 
 

@@ -51,13 +51,9 @@ class Rows:
     index = "base + k"
 
 
-def _root(m: Maths, text: str) -> str:
-    return f"sqrt({text})" if m.dtype.bits == 64 else f"sqrtf({text})"
-
-
 def _standard(m: Maths, rows: Rows, epsilon: float) -> str:
     """One over the standard deviation, or over the root of the mean square."""
-    return f"{m.lit(1)} / {_root(m, f'sum / {m.lit(rows.n)} + {m.lit(epsilon)}')}"
+    return f"{m.lit(1)} / {m.root(f'sum / {m.lit(rows.n)} + {m.lit(epsilon)}')}"
 
 
 def _rows(v: View, rows: Rows, centre: bool, factor: str, places: list[str]) -> Kernel:
@@ -339,6 +335,6 @@ def batch_normalisation(v: View) -> Kernel:
             "count": m.lit(shape[0] * spatial),
             "kept": m.lit(momentum),
             "taken": m.lit(1 - momentum),
-            "root": _root(m, f"variance + {m.lit(v.attr('epsilon', 1e-5))}"),
+            "root": m.root(f"variance + {m.lit(v.attr('epsilon', 1e-5))}"),
         },
     )

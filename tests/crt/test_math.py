@@ -65,6 +65,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for f in SELECTING:
         jumps = "-DMLF_SELECTS=0", f"-DFUNCTION=mlf_{f}f", f"-DEXACT={f}"
         wanted[f + "_jumps"] = ("math_ulp.c", *jumps)
+    for name, how in (("sqrt", "-DUNUSED"), ("sqrt_digits", "-DMLF_ROOT_BY_DIGITS")):
+        wanted[name] = ("math_ulp.c", how, "-DFUNCTION=mlf_sqrtf", "-DEXACT=sqrt")
     wanted["pow64"] = ("math64_ulp.c", "-DPOWER", "-DUNUSED")
 
     def build(name: str) -> None:
@@ -104,6 +106,41 @@ def test_selecting_and_jumping_have_the_same_bits(function: str, programs: dict[
     assert measure(jumps, 0, 9973, 430_650)["hash"] == FUNCTIONS[function]
     for first in EDGES:
         assert measure(jumps, first, 1, 4096) == measure(programs[function], first, 1, 4096)
+
+
+def test_roots_by_digits_are_rounded_to_the_nearest(programs: dict[str, Path]) -> None:
+    """As cores without the instruction compute them."""
+    results = [measure(programs[name], 0, 9973, 430_650) for name in ("sqrt", "sqrt_digits")]
+    assert results[0] == results[1]
+    assert float(results[0]["max_ulp"]) < 0.5
+    for first in (*EDGES, 0x007FF800, 0x00800000, 0x7F7FF800):
+        whole, digits = (measure(programs[n], first, 1, 4096) for n in ("sqrt", "sqrt_digits"))
+        assert whole == digits
+
+
+@pytest.mark.parametrize(
+    "core",
+    [
+        "arm-none-eabi-gcc -mthumb -mcpu=cortex-m0",
+        "arm-none-eabi-gcc -mthumb -mcpu=cortex-m3",
+        "arm-none-eabi-gcc -mthumb -mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard",
+        "arm-none-eabi-gcc -mthumb -mcpu=cortex-m55 -mfloat-abi=hard",
+        "riscv64-unknown-elf-gcc --specs=picolibc.specs -march=rv32imc -mabi=ilp32",
+        "riscv64-unknown-elf-gcc --specs=picolibc.specs -march=rv32imafc -mabi=ilp32f",
+    ],
+)
+def test_roots_need_no_library(core: str, tmp_path: Path) -> None:
+    """C's sqrtf sets errno, for which newlib links 1 KB of RAM."""
+    program, *flags = core.split()
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    code = "float user(float x);\nfloat user(float x) { return mlf_sqrtf(x); }\n"
+    (tmp_path / "user.c").write_text('#include "mlf/kernel.h"\n' + code)
+    flags += ["-std=c99", "-O2", *WARNINGS, INCLUDE, "-c", "user.c", "-o", "user.o"]
+    subprocess.run([program, *flags], check=True, cwd=tmp_path)
+    names = program.replace("-gcc", "-nm"), "-u", "user.o"
+    missing = subprocess.run(names, check=True, cwd=tmp_path, capture_output=True, text=True)
+    assert "sqrt" not in missing.stdout
 
 
 @pytest.mark.parametrize("function", SELECTING)
