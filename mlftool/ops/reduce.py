@@ -166,7 +166,10 @@ def _counted(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[E
     most, least = [e.most for e in parts[0]], [e.least for e in parts[0]]
     if None in most or None in least:
         return None
-    return [Element(sum(filter(None, most)), least=sum(filter(None, least)))]
+    sums = sum(filter(None, least)), sum(filter(None, most))
+    first, last = scope.types[node.result].dtype.range
+    wraps = sums[0] < first or sums[1] > last
+    return None if wraps else [Element(sums[1], least=sums[0])]
 
 
 PASSED = ("quantised", "relay", "constant", "extents", "bounds")

@@ -112,3 +112,21 @@ def test_a_box_that_is_too_small_for_another_part_is_refused() -> None:
     )
     with pytest.raises(MlfError, match="'p' has at most 2 places on axis 1, another part has 4"):
         compile_module(ModuleSpec(parser.parse_model(HEAD + text), input_shapes={"p": (3, 2)}))
+
+
+@pytest.mark.parametrize("most", [3, 1 << 29, 1 << 31])
+def test_a_sum_that_may_wrap_around_bounds_nothing(most: int) -> None:
+    """Of twelve int32 that are at most so large; with the first, 36 elements are few enough."""
+    text = joined(
+        f"f = Constant <value_float = 0.5> () m = Greater(x, f) i = Cast <to = 6> (m) k = Constant"
+        f" <value = int32 {{{min(most, 2**31 - 1)}}}> () t = Mul(i, k) n = ReduceSum (t)"
+        f" wide = Cast <to = 7> (n) flat = Reshape(wide, one) v = Expand(f, flat) row = Constant"
+        f" <value_ints = [1, -1]> () y = Reshape(v, row)",
+        "float[3,4] x",
+    )
+    spec = ModuleSpec(parser.parse_model(HEAD + text))
+    if most == 3:
+        assert compile_module(spec).program.graph.types["y"].shape == (1, 36)
+    else:
+        with pytest.raises(MlfError, match=r"--input-shape (v|y)"):
+            compile_module(spec)
