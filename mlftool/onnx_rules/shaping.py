@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from mlftool.frozen import frozen
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
-from mlftool.onnx_rules.scope import CONSTANT, Refuse, Scope
+from mlftool.onnx_rules.scope import CONSTANT, EXTENTS, Refuse, Scope
 from mlftool.onnx_rules.steps import Steps
 
 Shape = tuple[int, ...]
@@ -122,13 +123,18 @@ class Shaping:
 
     def bounds(self, best: Sequence[int | None]) -> Shape:
         """The user's limit where there is one, and what is known all the same. Raises
-        UnboundedError for an axis of which neither is there."""
+        UnboundedError for an axis of which neither is there, Refuse for more elements than C
+        has indices for."""
+        limits: Sequence[int | None] = best
         if self.limit and len(self.limit) == len(best):
             pairs = zip(self.limit, best, strict=True)
-            return tuple(n if b is None else min(n, b) for n, b in pairs)
-        known = tuple(b for b in best if b is not None)
+            limits = [n if b is None else min(n, b) for n, b in pairs]
+        known = tuple(b for b in limits if b is not None)
         if len(known) < len(best):
             raise UnboundedError
+        if math.prod(known) >= 2**31:
+            text = f"its output has up to {math.prod(known)} elements; supported: 2147483647"
+            raise Refuse("MLF0302", text, EXTENTS)
         return known
 
     def number(self, value: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mlftool.ir import dtype
 from mlftool.onnx_rules.shaping import Box, NotShapedError, Shaping
-from mlftool.ops.base import UnsupportedError
+from mlftool.ops.base import UnsupportedError, shown
 
 SAID = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel"}
 SAID |= {"nearest_mode": "round_prefer_floor", "keep_aspect_ratio_policy": "stretch"}
@@ -29,6 +29,8 @@ def resize_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     """Of an image of known extents. Raises NotShapedError for scales, and for images in boxes."""
     if not s.steps.x(3) or any(s.symbols):
         raise NotShapedError
+    if (given := s.known(3)) is not None and np.any(given < 0):
+        raise UnsupportedError(f"sizes {shown(given.reshape(-1).tolist())}; expected none below 0")
     shape = s.type(0).shape
     rank = len(shape)
     axes = [a % rank for a in attrs.get("axes") or range(rank)]

@@ -153,7 +153,8 @@ def differs_by_design(model: onnx.ModelProto, expected: Sequence[Feed]) -> bool:
     if RECURRENT & {n.op_type for n in nodes}:
         return any(_boundless(v) for feed in expected for v in feed.values())
     return any(
-        n.op_type == "Resize" and any(a.name == "antialias" and a.i for a in n.attribute)
+        n.op_type == "Resize"
+        and any(a.name == "antialias" and (a.i or a.ref_attr_name) for a in n.attribute)
         for n in nodes
     ) and any(v.dtype.itemsize == 1 for feed in expected for v in feed.values())
 

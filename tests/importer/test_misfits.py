@@ -92,6 +92,11 @@ MISFITS = {
         <int64[4] n = {1, 1, 4, 4}> { y = Resize <mode="linear"> (x, , , n) }""",
     "cubic image of long integers": """g (uint64[1,1,9,9] x) => (uint64[1,1,4,4] y)
         <int64[4] n = {1, 1, 4, 4}> { y = Resize <mode="cubic"> (x, , , n) }""",
+    "sizes below nothing": """g (float[1,2,5,4] x) => (float[a,b,c,d] y)
+        <int64[4] n = {1, -2, 3, 4}> { y = Resize <mode="nearest"> (x, , , n) }""",
+    "sizes beyond all indices": """g (float[1,5] x, int64[1] n) => (float[1,h] y)
+        <int64[1] most = {4611686018427387904}, int64[1] one = {1}> { k = Min (n, most)
+        sizes = Concat <axis=0> (one, k) y = Resize <mode="nearest"> (x, , , sizes) }""",
     "depth of a product": """g (float[4,10] x) => (float[4,8] y) <float[8,11] w = {WEIGHTS}>
         { y = Gemm <transB=1> (x, w) }""".replace("WEIGHTS", ", ".join(["1.0"] * 88)),
     "channels of integers": """g (uint8[1,2,3,3] x, uint8[2,1,2,2] w) => (int32[1,2,2,2] y)
