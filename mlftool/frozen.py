@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import Any, NoReturn, TypeVar, dataclass_transform, overload
+from typing import Any, TypeVar, dataclass_transform, overload
 
 __all__ = ["field", "frozen", "replace"]  # two of them as dataclasses has them
 
@@ -52,13 +52,27 @@ def _frozen(cls: type[Any], kw_only: bool, has_repr: bool) -> type[Any]:
     def hashed(self: Any) -> int:
         return hash(values(self))
 
-    methods = {"__init__": init, "__eq__": equals, "__hash__": hashed, "__repr__": _repr}
+    def check(self: Any, name: str) -> None:
+        # A class derived from this one, which need not be frozen, has attributes of its own.
+        if self.__class__ is cls or name in cls.__dataclass_fields__:
+            raise FrozenInstanceError(f"cannot change field {name!r}")
+
+    def assign(self: Any, name: str, value: object) -> None:
+        check(self, name)
+        super(cls, self).__setattr__(name, value)
+
+    def delete(self: Any, name: str) -> None:
+        check(self, name)
+        super(cls, self).__delattr__(name)
+
+    methods: dict[str, Callable[..., Any]] = {
+        **{"__init__": init, "__eq__": equals, "__hash__": hashed, "__repr__": _repr},
+        **{"__setattr__": assign, "__delattr__": delete},
+    }
     for name, method in methods.items():
         # Python gives None to a class that has its own __eq__.
         if own.get(name) is None and (has_repr or name != "__repr__"):
             setattr(cls, name, method)
-    for name in ("__setattr__", "__delattr__"):
-        setattr(cls, name, _refuse)
     return cls
 
 
@@ -95,7 +109,3 @@ def _init(cls: type[Any]) -> Callable[..., None]:
 def _repr(self: Any) -> str:
     shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)
     return f"{self.__class__.__qualname__}({shown})"
-
-
-def _refuse(self: Any, name: str, value: Any = None) -> NoReturn:
-    raise FrozenInstanceError(f"cannot change field {name!r}")

@@ -130,3 +130,20 @@ def test_instances_are_pickled_and_may_contain_themselves() -> None:
     ours, _theirs = both()
     held["own"] = ours(1, c=held)
     assert repr(held["own"]) == "Made(a=1, b='x', c={'own': ...}, d=False)"
+
+
+def test_a_derived_class_has_attributes_of_its_own() -> None:
+    class Plain(Base):
+        def __init__(self) -> None:
+            super().__init__(1)
+            self.more = 3
+
+    plain = Plain()
+    plain.more = 4
+    assert (plain.sum, plain.more) == (3, 4)
+    del plain.more
+    for change in (lambda: setattr(plain, "first", 2), lambda: delattr(plain, "first")):
+        with pytest.raises(FrozenInstanceError, match="first"):
+            change()
+    with pytest.raises(FrozenInstanceError, match="third"):
+        Derived(1).third = (1,)  # type: ignore[misc]
