@@ -271,7 +271,9 @@ def test_operators_stay_cheap_to_own() -> None:
 def test_frozen_classes_are_quickly_defined() -> None:
     """`dataclass(frozen=True)` compiles six methods; mlftool/frozen.py does without."""
     slow = {f for f in FILES if re.search(r"^@dataclass\(.*frozen", f.read_text(), re.MULTILINE)}
-    assert slow == {PACKAGE / "insight/source_map.py"}  # the only one with an order
+    ordered = {PACKAGE / "insight/source_map.py"}
+    copied = {PACKAGE / "micro/project_api" / f for f in ("server.py", "cmake_project.py")}
+    assert slow == ordered | copied  # projects have copies, which import nothing of ours
 
 
 def test_one_place_imports_onnxruntime() -> None:

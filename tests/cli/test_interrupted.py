@@ -457,5 +457,6 @@ def test_what_is_imported_before_signals_are_handled() -> None:
         *ours,
         "__future__",
         "_imp",
+        "gc",
         "warnings",
     }

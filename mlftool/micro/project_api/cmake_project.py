@@ -13,10 +13,9 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
-
-from mlftool.frozen import field, frozen
 
 if TYPE_CHECKING or __package__:
     from mlftool.micro.project_api import server
@@ -66,7 +65,7 @@ COMMON_OPTIONS = (
 )
 
 
-@frozen
+@dataclass(frozen=True)
 class Platform:
     """What a template adds to the model and the C runtime: sources of its own by their names in
     the project's src/, and what the compiler and the linker are told."""

@@ -17,10 +17,9 @@ import select
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
-
-from mlftool.frozen import frozen
 
 PROTOCOL_VERSION = 1
 MOST_LINE = 1 << 26  # bytes of a request: more is refused unread
@@ -65,7 +64,7 @@ class InputError(ProjectError):
     """What was given is wrong: the archive, or the value of an option."""
 
 
-@frozen
+@dataclass(frozen=True)
 class ProjectOption:
     """An option; `required` and `optional` name the methods that read it, at least one of them."""
 
@@ -113,7 +112,7 @@ def _from_text(text: str, kind: str) -> Any:
     return text
 
 
-@frozen
+@dataclass(frozen=True)
 class ServerInfo:
     """What a client asks first. `model_library_format_path` is "" for a template."""
 
@@ -134,7 +133,7 @@ class ServerInfo:
         }
 
 
-@frozen
+@dataclass(frozen=True)
 class TransportTimeouts:
     """Seconds that a client waits; 0 is for ever."""
 
