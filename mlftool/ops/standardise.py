@@ -337,4 +337,5 @@ def batch_normalisation(v: View) -> Kernel:
             "taken": m.lit(1 - momentum),
             "root": m.root(f"variance + {m.lit(v.attr('epsilon', 1e-5))}"),
         },
+        includes=("mlf/root.h",),
     )

@@ -225,7 +225,7 @@ elementwise(
     lambda m, a: f"{m.lit(1)} / {a}",
     relay=lambda s: s.call("divide", s.literal(1), s.arg()),
 )
-elementwise("Sqrt", lambda m, a: m.root(a), relay=relay.unary("sqrt"))
+elementwise("Sqrt", lambda m, a: m.root(a), includes=("mlf/root.h",), relay=relay.unary("sqrt"))
 elementwise(
     "Relu",
     lambda m, a: m.same(f"{a} <= {m.lit(0)} ? {m.lit(0)} : {a}"),

@@ -135,7 +135,7 @@ def test_roots_need_no_library(core: str, tmp_path: Path) -> None:
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
     code = "float user(float x);\nfloat user(float x) { return mlf_sqrtf(x); }\n"
-    (tmp_path / "user.c").write_text('#include "mlf/kernel.h"\n' + code)
+    (tmp_path / "user.c").write_text('#include "mlf/root.h"\n' + code)
     flags += ["-std=c99", "-O2", *WARNINGS, INCLUDE, "-c", "user.c", "-o", "user.o"]
     subprocess.run([program, *flags], check=True, cwd=tmp_path)
     names = program.replace("-gcc", "-nm"), "-u", "user.o"

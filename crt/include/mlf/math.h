@@ -13,6 +13,7 @@
 #include "exp.h"
 #include "kernel.h"
 #include "math64.h"
+#include "root.h"
 
 #ifdef __cplusplus
 extern "C" {
