@@ -146,7 +146,7 @@ def test_tests_and_budgets_come_from_defaults(folder: Path) -> None:
 def test_a_limit_of_one_target_fails_there_only(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", str(manifest(DEFAULTS))]) == 1
+    assert main(["check", "-q", str(manifest(DEFAULTS))]) == 1
     line, _help = capsys.readouterr().err.splitlines()
     assert line.startswith("models.yaml:5:")
     assert "defaults.budget.targets.cortex-m0.ram: plain/cortex-m0-aot.tar is over" in line
