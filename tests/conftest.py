@@ -10,6 +10,7 @@ from typing import Any
 import kept
 import pytest
 import reads
+import samples
 from shards import Shard, dealt, names_of, of_environment, unit_of
 
 
@@ -69,16 +70,20 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests that -k and -m leave, those of this shard."""
+    """Of the tests that -k and -m leave, and of large tables a sample, those of this shard."""
     shard, found = config.stash.get(SHARD, None), config.stash.get(READS, None)
+    if samples.wanted():
+        others = samples.left_out(items, [unit_of(item) for item in items])
+        config.hook.pytest_deselected(items=list(others))
+        items[:] = [item for item in items if item not in others]
     if shard is None or not items:
         return
     units = [unit_of(item) for item in items]
     whole = found.units([item.path for item in items], units) if found else units
     places = dict(zip(whole, dealt(whole, shard.total), strict=True))
     mine = [item for item, unit in zip(items, units, strict=True) if places[unit] == shard.index]
-    others = [item for item, unit in zip(items, units, strict=True) if places[unit] != shard.index]
-    config.hook.pytest_deselected(items=others)
+    elsewhere = [i for i, unit in zip(items, units, strict=True) if places[unit] != shard.index]
+    config.hook.pytest_deselected(items=elsewhere)
     items[:] = mine
 
 

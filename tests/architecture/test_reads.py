@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from shared import REPO
+from shared import HARNESS, REPO
 
 LEAVES = re.compile(r"__file__\)\.resolve\(|(realpath|readlink)\(__file__")
 # A compiler of two templates.
@@ -142,7 +142,7 @@ def project(tmp_path: Path) -> Project:
     made.write("tests/room/conftest.py", CONFTEST)
     for name, text in TESTS.items():
         made.write(f"tests/room/test_{name}.py", text)
-    for name in ("conftest.py", "support/kept.py", "support/reads.py", "support/shards.py"):
+    for name in HARNESS:
         shutil.copy(REPO / "tests" / name, made.folder / "sources" / "tests" / name)
     return made
 

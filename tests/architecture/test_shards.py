@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from shards import Shard, dealt
-from shared import REPO
+from shared import HARNESS, REPO
 
 BUILD = (REPO / "tests" / "BUILD.bazel").read_text()
 # Every way in which tests share something. What is made and what is run goes to a log.
@@ -44,9 +44,30 @@ def test_case(name, cases): pass
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("name", NAMES)
 def test_cached(name, level): log("kept " + name)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("k", range(7))
+def test_large(k): pass
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("size", [0, 1])
+@pytest.mark.parametrize("form", range(4))
+@pytest.mark.together("form")
+def test_forms(form, size): pass
 @pytest.mark.slow
 def test_slow(): pass
 def test_what_is_started_has_no_shards(): assert "TEST_TOTAL_SHARDS" not in os.environ
+"""
+FILE = """
+import os, pytest
+from test_all import log, ran, everywhere
+pytestmark = pytest.mark.sampled(2)
+@pytest.fixture(scope="module")
+def workspace(): pass
+def test_one(workspace): pass
+def test_two(workspace): pass
+def test_three(): pass
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("k", range(2))
+def test_own(k): pass
 """
 INI = """[pytest]
 addopts = -p no:cacheprovider -m 'not slow'
@@ -54,6 +75,7 @@ pythonpath = tests/support
 markers =
     slow
     together
+    sampled
 """
 
 
@@ -62,20 +84,22 @@ def project(tmp_path: Path) -> Path:
     """A folder of tests with this repository's conftest.py."""
     support = tmp_path / "tests" / "support"
     support.mkdir(parents=True)
-    shutil.copy(REPO / "tests" / "conftest.py", tmp_path / "tests")
-    for name in ("kept.py", "reads.py", "shards.py"):
-        shutil.copy(REPO / "tests" / "support" / name, support)
+    for name in HARNESS:
+        shutil.copy(REPO / "tests" / name, tmp_path / "tests" / name)
     (tmp_path / "pytest.ini").write_text(INI)
     (tmp_path / "tests" / "test_all.py").write_text(TESTS)
+    (tmp_path / "tests" / "test_file.py").write_text(FILE)
     return tmp_path
 
 
-def run(project: Path, shard: Shard | None, *arguments: str) -> list[str]:
-    """What a run of the project logged."""
+def run(project: Path, shard: Shard | None, *arguments: str, seed: int | None = None) -> list[str]:
+    """What a run of the project logged; with a seed, one of samples."""
     log = project / "log"
     log.write_text("")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TEST_")}
     environment |= {"LOG": str(log), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment["MLFTOOL_TEST_CASES"] = "all" if seed is None else "sampled"
+    environment["MLFTOOL_RANDOM_SEED"] = str(seed)
     if shard:
         environment["TEST_TOTAL_SHARDS"] = str(shard.total)
         environment["TEST_SHARD_INDEX"] = str(shard.index)
@@ -89,7 +113,7 @@ def run(project: Path, shard: Shard | None, *arguments: str) -> list[str]:
 @pytest.mark.parametrize("total", [3, 12])
 def test_each_test_runs_in_exactly_one_shard(project: Path, total: int) -> None:
     whole = [line for line in run(project, None) if line.startswith("ran ")]
-    assert len(whole) == len(set(whole)) == 20
+    assert len(whole) == len(set(whole)) == 40
 
     logs = [run(project, Shard(k, total)) for k in range(total)]
 
@@ -113,6 +137,28 @@ def test_a_shard_has_its_part_of_what_was_asked_for(project: Path) -> None:
     logs = [run(project, Shard(k, 2), "-k", "independent") for k in range(2)]
 
     assert [len(log) for log in logs] == [2, 1]
+
+
+def test_a_sample_is_a_part_that_changes(project: Path) -> None:
+    """Tests that share something are in it together, and each is in the sample of some seed."""
+    whole = {line for line in run(project, None) if line.startswith("ran ")}
+    tables = ("test_large", "test_forms", "test_file")
+    small = {line for line in whole if not any(name in line for name in tables)}
+    samples = [{*run(project, None, seed=seed)} & whole for seed in range(8)]
+    shards = [{*run(project, Shard(k, 3), seed=0)} & whole for k in range(3)]
+
+    assert all(len(sample) == len(small) + 3 + 4 + 2 + 1 and sample >= small for sample in samples)
+    assert all(sum(f"[{k}-" in line for line in samples[0]) in (0, 2) for k in range(4))
+    assert set.union(*samples) == whole
+    assert set.union(*shards) == samples[0]
+    assert sum(map(len, shards)) == len(samples[0])
+    assert {*run(project, None, seed=0)} & whole == samples[0]
+
+
+def test_bazel_runs_samples_unless_asked_for_all() -> None:
+    lines = (REPO / ".bazelrc").read_text().splitlines()
+    assert "test --test_env=MLFTOOL_TEST_CASES=sampled" in lines
+    assert "test:all --test_env=MLFTOOL_TEST_CASES=all" in lines
 
 
 @pytest.mark.parametrize("total", range(1, 9))

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from shared import REPO
+from shared import HARNESS, REPO
 
 SKIPS = """import pytest
 
@@ -31,7 +31,7 @@ def test_for_another_reason():
     ids=["bazel", "alone"],
 )
 def test_a_missing_program(variables: dict[str, str], said: str, tmp_path: Path) -> None:
-    for file in ("conftest.py", "support/kept.py", "support/reads.py", "support/shards.py"):
+    for file in HARNESS:
         shutil.copy(REPO / "tests" / file, tmp_path)
     (tmp_path / "test_it.py").write_text(SKIPS)
     kept = {k: v for k, v in os.environ.items() if k != "TEST_TMPDIR" and "PYTEST" not in k}

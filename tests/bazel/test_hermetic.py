@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from nested import Workspace, digests, make_workspace
 
+pytestmark = pytest.mark.sampled(2)
+
 INTERPRETER = Path("/usr/bin/python3")
 REPOSITORY = """
 local_repository(name = "our_python", path = "{}")

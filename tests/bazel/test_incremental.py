@@ -10,6 +10,8 @@ import onnx
 import pytest
 from nested import EVERYTHING, Workspace, digests, make_workspace
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def flip_one_byte(model: Path) -> None:
     """Changes one byte of one weight and nothing else of the file."""

@@ -22,6 +22,8 @@ from test_hermetic import REPOSITORY
 from test_toolchains import make_compiler
 from test_walkthroughs import BLOCK
 
+pytestmark = pytest.mark.sampled(2)
+
 PAGE = (ROOT / "docs" / "hermetic.md").read_text()
 COMPILER = """
 load("@mlftool//rules:repositories.bzl", "mlf_gcc_repository")

@@ -7,6 +7,8 @@ import re
 import pytest
 from nested import Workspace, digests
 
+pytestmark = pytest.mark.sampled(2)
+
 PACKAGE = """
 load("@mlftool//rules:defs.bzl", "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_model")
 load("@rules_cc//cc:defs.bzl", "cc_library")

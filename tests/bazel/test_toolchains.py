@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from nested import Workspace, digests
 
+pytestmark = pytest.mark.sampled(2)
+
 PREFIX = "arm-none-eabi"
 FLAGS = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
 TOOLS = ("gcc", "ar", "as", "ld", "nm", "objcopy", "strip")

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from nested import ROOT, WHEELS, make_workspace, programs
 
+pytestmark = pytest.mark.sampled(2)
+
 BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

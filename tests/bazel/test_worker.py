@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import pytest
 from nested import ROOT, Workspace, copy_tree, digests, make_workspace
 
+pytestmark = pytest.mark.sampled(2)
+
 WORKER = ("--strategy=MlfCompile=worker", "--strategy=MlfPackage=worker", "--worker_sandboxing",
           "--noexperimental_worker_multiplex")  # fmt: skip
 MULTIPLEX = (*WORKER[:2], "--noworker_sandboxing", "--experimental_worker_multiplex")

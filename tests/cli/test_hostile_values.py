@@ -55,6 +55,7 @@ def goods(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("case", "values"), [pytest.param(*option, id=option[0].name) for option in options()]
 )

@@ -17,6 +17,7 @@ def on_host(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return run(list(MODELS), tmp_path_factory.mktemp("host"), ("-O0", *SANITIZE))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("model", MODELS)
 def test_every_form_gives_the_same_bits(model: str, on_host: dict[str, bytes]) -> None:
     first, *others = FORMS

@@ -18,6 +18,8 @@ from mlftool.micro import Session, TransportTimeouts
 from mlftool.mlf.interface import Interface
 from mlftool.runtime.boards import BOARDS
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.fixture(scope="module")
 def board() -> tuple[Interface, Line]:

@@ -37,7 +37,10 @@ from mlftool.mlf import Bundle, read_tar, write_tar
 from mlftool.mlf.runtime_tree import crt_root
 
 IMAGE = np.arange(-32, 32, dtype=np.int8).reshape(1, 1, 8, 8)
-pytestmark = pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake"),
+    pytest.mark.sampled(2),
+]
 
 
 def archive(folder: Path, target: str = "host", **options: object) -> Path:

@@ -16,7 +16,10 @@ from firmware import INT8, ROOT
 from mlftool.mlf.runtime_tree import crt_root
 
 PAGE = (ROOT / "docs/projects.md").read_text()
-pytestmark = pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake"),
+    pytest.mark.sampled(2),
+]
 
 
 def section(title: str) -> str:

@@ -135,6 +135,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], 
     return Results(CASES, tmp_path_factory.mktemp("resize_bits"), selected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_has_the_bits_of_onnxruntime(case: Case, results: Results) -> None:
     job = results.job(case)

@@ -170,6 +170,7 @@ def parts(module: Module | None) -> list[int]:
     return [len(c.parts) for c in module.program.calls if c.node.op == "mlf.Patches"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
 def test_same_bits_in_less_memory(
@@ -203,6 +204,7 @@ def test_middle_bands_are_one_loop(jobs: dict[tuple[str, str, str], Job]) -> Non
     assert loops
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",

@@ -145,6 +145,7 @@ def usual(name: str) -> dict[str, bytes]:
     return results(compile_modules([ModuleSpec(MODELS[name], "m")]), "host", FEEDS[name])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_bits_in_less_flash(name: str, target: str, usual: dict[str, bytes]) -> None:
     plain = compile_module(ModuleSpec(MODELS[name], "m", target))
@@ -177,6 +178,7 @@ def test_floats_of_any_values_are_unpacked_byte_by_byte(target: str) -> None:
     assert outputs(module, target) == outputs(compile_module(ModuleSpec(model, "m")), "host")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "options",
     [

@@ -25,6 +25,8 @@ from mlftool.mlf.records import VERSIONS
 from mlftool.runtime.load import LoadedArchive
 from mlftool.targets import Target
 
+pytestmark = pytest.mark.sampled(2)
+
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "models" / "digits_int8.onnx"
 EXECUTORS = (
@@ -48,6 +50,7 @@ def loaded(bundle: Bundle, path: Path) -> LoadedArchive:
     return mlftool.load(path / "a.tar")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", EXECUTORS, ids=lambda o: "-".join(map(str, o.values())))
 def test_every_executor_gives_the_same_bits_in_every_version(
     options: dict[str, object], tmp_path: Path

@@ -14,6 +14,9 @@ import pytest
 Array = np.ndarray[Any, Any]
 REPO = Path(__file__).parents[2]
 OWN = REPO / "examples" / "models"
+# tests/conftest.py and the modules that it imports, for tests of the tests.
+SUPPORT = ("kept", "reads", "samples", "seeds", "shards")
+HARNESS = ("conftest.py", *(f"support/{name}.py" for name in SUPPORT))
 
 
 def shared_folder() -> Path:

@@ -53,6 +53,7 @@ def weights(module: Module | None) -> int:
     return sum(o.array.nbytes for o in operands if o.name == "w" and o.array is not None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", KERNELS)
 @pytest.mark.parametrize("name", MODELS)
 def test_same_bits_in_half_the_bytes(
@@ -72,6 +73,7 @@ def test_same_bits_in_half_the_bytes(
     assert weights(small.module) <= 0.55 * weights(fast.module)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",

@@ -52,6 +52,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str],
     return made
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", [DEVICE, "cortex-m3", "host"])
 @pytest.mark.parametrize("name", MODELS)
 def test_same_bits(name: str, target: str, jobs: dict[tuple[str, str, str], Job]) -> None:

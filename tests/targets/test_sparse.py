@@ -118,6 +118,7 @@ def weights(module: Module) -> int:
     return sum(o.array.nbytes for o in operands if o.name in ("w", "n") and o.array is not None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", SMALL)
 def test_same_bits_in_fewer_bytes(target: str, jobs: dict[str, Job]) -> None:
     used = {c.kernel.name for c in jobs[target].compiled.program.calls if c.kernel.macs}

@@ -46,6 +46,7 @@ def take(k: int) -> Choose:
     return choose
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "target", "mode", "family"),
     [
