@@ -281,8 +281,8 @@ class CompilerOptions:
         Word("none, or bytes such as '65536' or 64KiB", f"none|{SIZE}", "BYTES"),
         "The limit for the module's constants in flash. If they take more, the compiler stores "
         "some of them in fewer bytes, those first that cost the fewest instructions for each "
-        "byte saved: float weights that the model has as integers and scales in that form, "
-        "others in a prefix code (Huffman's). Their layers unpack them into working memory "
+        "byte saved: float weights that the model has as integers and scales or as halves in that "
+        "form, others in a prefix code (Huffman's). Their layers unpack them into working memory "
         "before they run: more RAM, the same bits.",
         default="none",
         example="64KiB",

@@ -87,7 +87,8 @@ class Packed:
 
     `form` "prefix", "octets": as many elements, or bytes, as the only extent says, those of
     <name>_values that <name>_codes gives. "scaled": <name>_scales[block, lane] times
-    <name>_numbers[block, run, lane], where `extents` are blocks, run and lanes.
+    <name>_numbers[block, run, lane], where `extents` are blocks, run and lanes. "finite_f16",
+    "bf16": <name>_halves are the elements, as many as the only extent says.
     """
 
     form: str
@@ -95,6 +96,8 @@ class Packed:
 
     @property
     def includes(self) -> tuple[str, ...]:
+        if self.form in ("finite_f16", "bf16"):
+            return ("mlf/convert.h",)
         return () if self.form == "scaled" else ("mlf/unpack.h",)
 
 

@@ -16,8 +16,9 @@ from typing import Protocol
 
 import numpy as np
 
+from mlftool.frozen import frozen
 from mlftool.ir.dtype import of
-from mlftool.ir.graph import View
+from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number, numbers
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
 from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is, of_products
@@ -47,6 +48,7 @@ from mlftool.ops.contraction import (
     stores,
     weight_zero_point,
 )
+from mlftool.ops.halves import halves
 from mlftool.ops.matmul import fitting_bias, matmul, same_depth, whole_factors, without_factors
 from mlftool.ops.microsoft import KINDS
 from mlftool.ops.microsoft_quantised import quantised_gemm
@@ -83,11 +85,11 @@ def blocked(
     requantised: Requantised | None = None,
     nibbles: bool = False,
     byte_columns: int = 2,
-    scaled: bool = False,
+    narrow: bool = False,
 ) -> Kernel | None:
     """`rows` pixels x `columns` output channels at a time; ungrouped, at most two spatial axes.
-    `nibbles`: only with weights of four bits, packed. `scaled`: only with floats that are bytes
-    times a scale for each channel, stored as these."""
+    `nibbles`: only with weights of four bits, packed. `narrow`: only with floats that are bytes
+    times a scale for each channel, or that 16 bits hold, stored as these."""
     c = contraction(v)
     if c.group != 1 or len(c.inputs) > 2:
         return None
@@ -98,10 +100,10 @@ def blocked(
         return None
     if nibbles and not (q and are_nibbles(c, q)):
         return None
-    scales = of_rows(c.weights) if scaled and not q else None
-    if scaled and scales is None:
-        return None
     columns = byte_columns if q else float_columns
+    stored = None if q else _stored(c, columns, narrow)
+    if not (q or stored):
+        return None
     form = requantised(c, q, columns) if q and requantised else None
     entries = stores(c, q, rows, columns, columns, form.text if form else None)
     first = entries[0].store
@@ -112,11 +114,8 @@ def blocked(
         weights = nibble_rows(c) if nibbles else pad_rows(c.weights.reshape(c.oc, -1), columns)
         extra = form.operands if form else (scale_operand(q, columns),)
         extra += _zero_points(q, columns)
-    elif scales:
-        bias, weights = pad_rows(c.bias, columns), pack_rows(scales[1], columns)
-        extra = (Operand("scales", "float", "const", array=pad_rows(scales[0], columns)),)
-    else:
-        bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
+    elif stored:
+        bias, weights, extra = pad_rows(c.bias, columns), stored.weights, stored.operands
     w = Operand("w", of(weights).c, "const", array=weights)
     b = Operand("b", "int32_t" if q else "float", "const", array=bias)
     operands = [*around(v, w, b, *extra, *first.operands)]
@@ -124,26 +123,52 @@ def blocked(
         size = rows * c.depth * v.x(0).dtype.bytes
         operands.append(Operand("patch", ctype, "scratch", bytes=size))
     products = c.tiled(rows, columns)
+    includes = form.includes if form else stored.includes if stored else ()
     return Kernel(
-        "portable.nibbles" if nibbles else "portable.scaled" if scaled else "portable.blocked",
+        "portable.nibbles" if nibbles else f"portable.{stored.name if stored else 'blocked'}",
         "contract_s8.c.j2" if q else "contract_f32.c.j2",
         {
             **geometry(c),
             **{"rows": rows, "columns": columns, "stores": entries},
-            **{"nibbles": nibbles, "scaled": scaled},
+            **{"nibbles": nibbles, "stored": stored.type if stored else ""},
             **numbers({"blocks": blocks(c), "block": min(BLOCK, c.depth)}),
             "fill": q.x_zero_point if q else "0.0f",
             "minus": partial(weight_zero_point, q),
         },
         tuple(operands),
         cost=products * (_UNPACKED if nibbles else 2.6 if q else 3.0)
-        + (products / rows * _SCALED if scaled else 0.0)
+        + (products / rows * stored.instructions if stored else 0.0)
         + c.pixels * c.oc * 12.0,
         macs=c.macs,
-        includes=("mlf/kernel.h", *(form.includes if form else ()), *first.includes),
+        includes=("mlf/kernel.h", *includes, *first.includes),
         inplace=first.inplace,
         parametric=True,
     )
+
+
+@frozen
+class _Floats:
+    """How float weights stand in flash."""
+
+    weights: Array
+    name: str = "blocked"  # of kernels that read them
+    type: str = "float"  # or "bytes", or that of Halves
+    operands: tuple[Operand, ...] = ()
+    instructions: float = 0.0  # for each weight, beyond loading it
+    includes: tuple[str, ...] = ()
+
+
+def _stored(c: Contraction, columns: int, narrow: bool) -> _Floats | None:
+    """As floats, or `narrow`: in the smallest form, if there is one."""
+    if not narrow:
+        return _Floats(pack_rows(c.weights, columns))
+    if found := of_rows(c.weights):
+        scales = Operand("scales", "float", "const", array=pad_rows(found[0], columns))
+        return _Floats(pack_rows(found[1], columns), "scaled", "bytes", (scales,), _SCALED)
+    if half := halves(pack_rows(c.weights, columns)):
+        each = half.instructions(fpu=True)  # plan/soft_floats.py adds what the others take
+        return _Floats(half.words, "halves", half.type, (), each, ("mlf/convert.h",))
+    return None
 
 
 def _zero_points(q: Quantisation, columns: int) -> tuple[Operand, ...]:

@@ -1,5 +1,5 @@
-"""Constants that fit: some are stored in fewer bytes, as integers times scales or in a prefix code,
-and unpacked before their layer runs into working memory that the layer has for that time.
+"""Constants that fit: some are stored in fewer bytes, as integers times scales, in 16 bits or in a
+prefix code, and unpacked before their layer runs, into working memory that it has for that time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import stored
 from mlftool.ir.graph import Array
 from mlftool.ops.base import STACK_LIMIT_BYTES, Kernel, Operand, Packed
+from mlftool.ops.halves import halves
 from mlftool.ops.scales import scaled
 from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import plan_memory
@@ -65,6 +66,7 @@ class _Stored:
         octets = self.elements.astype(self.elements.dtype.newbyteorder(order)).view(np.uint8)
         made = (
             _of_scales(self.elements, operation(self.target)),
+            _of_halves(self.elements, operation(self.target)),
             _in_code(self.elements, self.operand.ctype, "prefix"),
             _in_code(octets, "uint8_t", "octets"),
         )
@@ -94,6 +96,15 @@ def _of_scales(elements: Array, float_operation: float) -> _Form | None:
     arrays = {"scales": ("float", found.scales), "numbers": ("int8_t", found.numbers)}
     cost = found.instructions(float_operation)
     return _Form(Packed("scaled", found.numbers.shape), arrays, cost)
+
+
+def _of_halves(elements: Array, float_operation: float) -> _Form | None:
+    found = halves(elements)
+    if found is None:
+        return None
+    count = found.words.size
+    cost = count * found.instructions(fpu=not float_operation)
+    return _Form(Packed(found.type, (count,)), {"halves": ("uint16_t", found.words)}, cost)
 
 
 def _in_code(elements: Array, ctype: str, form: str) -> _Form | None:

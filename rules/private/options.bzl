@@ -163,7 +163,7 @@ OPTION_ATTRS = {
     ),
     "weights_budget": attr.string(
         default = "none",
-        doc = "The limit for the module's constants in flash. If they take more, the compiler stores some of them in fewer bytes, those first that cost the fewest instructions for each byte saved: float weights that the model has as integers and scales in that form, others in a prefix code (Huffman's). Their layers unpack them into working memory before they run: more RAM, the same bits.",
+        doc = "The limit for the module's constants in flash. If they take more, the compiler stores some of them in fewer bytes, those first that cost the fewest instructions for each byte saved: float weights that the model has as integers and scales or as halves in that form, others in a prefix code (Huffman's). Their layers unpack them into working memory before they run: more RAM, the same bits.",
     ),
     "workspace_io": attr.bool(
         doc = "Whether inputs and outputs of an aot module are in the workspace and share its memory.",

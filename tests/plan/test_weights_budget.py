@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -21,6 +22,7 @@ from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
 from mlftool.describe import bundle
 from mlftool.errors import MlfError
 from mlftool.mlf import Bundle
+from mlftool.ops.halves import halves
 from mlftool.ops.scales import scaled
 from mlftool.plan.budget import cost, ends_bytes
 from mlftool.plan.flash import constants_bytes
@@ -91,10 +93,33 @@ def integers_and_scales() -> onnx.ModelProto:
     return net.model(x)
 
 
+def cast_from_halves() -> onnx.ModelProto:
+    """Layers of floats whose weights are float16 in the model, some of them subnormal, and the last
+    one's bfloat16."""
+    rng = np.random.default_rng(3)
+    net = Net()
+
+    def weights(shape: tuple[int, ...], kind: type = np.float16) -> str:
+        values = rng.normal(size=shape) * rng.choice([0.2, 1e-6], shape, p=[0.99, 0.01])
+        values[rng.random(shape) < 0.05] = -0.0
+        return net.node("Cast", net.const(values.astype(kind)), to=onnx.TensorProto.FLOAT)
+
+    x = net.input("x", np.float32, (1, 12, 6, 6))
+    x = net.node("Conv", x, weights((20, 12, 3, 3)), pads=[1] * 4)
+    x = net.node("Conv", x, weights((20, 1, 5, 5)), group=20, pads=[2] * 4)
+    x = net.node("Reshape", x, net.const(np.array([36, 1, 20])))
+    recurrent = [weights((1, 96, n)) for n in (20, 24)]
+    _, x, _ = net.parts("LSTM", 3, x, *recurrent, hidden_size=24)
+    x = net.node("Reshape", x, net.const(np.array([1, 24])))
+    x = net.node("MatMul", x, weights((24, 66)))
+    return net.model(net.node("MatMul", x, weights((66, 18), ml_dtypes.bfloat16)))
+
+
 MODELS = {
     "int8": clustered(np.int8, 13),
     "float": clustered(np.float32, 40),
     "scaled": integers_and_scales(),
+    "halves": cast_from_halves(),
 }
 FEEDS = {name: random_feeds(model, 2) for name, model in MODELS.items()}
 
@@ -124,13 +149,13 @@ def results(made: Bundle, target: str, feeds: Sequence[dict[str, np.ndarray]]) -
     return {f"{k} {key}": v.tobytes() for k, o in enumerate(ran.outputs) for key, v in o.items()}
 
 
-def instructions(module: Module, target: str) -> int:
+def instructions(module: Module, target: str, feeds: Sequence[dict[str, np.ndarray]]) -> int:
     """Of a run on the simulated board."""
     made = bundle([module])
     interface = read_interface(made, "m")
     board = replace(BOARDS[BIG.get(target, target)], target=target)
     elf = link_firmware(made, interface, board, optimise="-O2")
-    ran = run_on_board(elf, board, interface, FEEDS["scaled"][:1], time_limit=60)
+    ran = run_on_board(elf, board, interface, feeds[:1], time_limit=60)
     return int(ran.figures["instructions"])
 
 
@@ -152,6 +177,43 @@ def test_the_bits_in_less_flash(name: str, target: str, usual: dict[str, bytes])
     module = least(name, target)
     assert constants_bytes(module.program) < 0.7 * constants_bytes(plain.program)
     assert results(bundle([module]), target, FEEDS[name]) == usual
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("target", TARGETS)
+def test_size_reads_halves_where_they_stand(target: str) -> None:
+    """Convolutions and dense layers convert each weight that they load; a host has enough flash."""
+    module = compile_module(ModuleSpec(MODELS["halves"], "m", target, optimize="size"))
+    reads = [call.kernel.params.get("stored", "") for call in module.program.calls]
+    assert (reads.count("finite_f16"), reads.count("bf16")) == (
+        (0, 0) if target == "host" else (2, 1)
+    )
+    plain = compile_module(ModuleSpec(MODELS["halves"], "m"))
+    expected = results(bundle([plain]), "host", FEEDS["halves"])
+    assert results(bundle([module]), target, FEEDS["halves"]) == expected
+
+
+@pytest.mark.parametrize("target", ["host", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc"])
+def test_every_half_is_the_float_that_it_was(target: str) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    every = every[np.isfinite(every)].astype(np.float32)
+    net = Net()
+    x = net.input("x", np.float32, every.shape)
+    model = net.model(net.node("Mul", x, net.const(every)))
+    module = compile_module(ModuleSpec(model, "m", target, weights_budget=str(every.nbytes // 2)))
+    (packed,) = module.program.calls[0].kernel.packed.values()
+    assert packed.form == "finite_f16"
+    got = results(bundle([module]), target, [{"x": np.ones_like(every)}])
+    assert [*got.values()] == [every.tobytes()]
+
+
+def test_what_is_no_half() -> None:
+    for value in (0.1, 1e-8, 65540.0, 1e38, np.inf, np.nan, 1 + 2.0**-11):
+        assert halves(np.array([1, value], np.float32)) is None, value
+    assert halves(np.ones(2)) is None
+    wide = halves(np.array([1.5, -0.0, 2.0**126], np.float32))
+    assert wide is not None
+    assert wide.type == "bf16"
 
 
 @pytest.mark.parametrize("target", ["host", "cortex-m3", "cortex-m4", "rv32imc"])
@@ -341,13 +403,16 @@ def test_what_has_no_scale(weights: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0"])
-def test_each_value_takes_what_is_estimated(target: str) -> None:
-    """Within a third, for integers and scales."""
-    plain = compile_module(ModuleSpec(MODELS["scaled"], "m", target))
-    most = int(0.5 * constants_bytes(plain.program))
-    packed = compile_module(ModuleSpec(MODELS["scaled"], "m", target, weights_budget=str(most)))
+@pytest.mark.parametrize(
+    ("name", "form", "part"), [("scaled", "scaled", 0.5), ("halves", "finite_f16", 0.55)]
+)
+def test_each_value_takes_what_is_estimated(name: str, form: str, part: float, target: str) -> None:
+    """Within a third, for integers and scales and for halves."""
+    plain = compile_module(ModuleSpec(MODELS[name], "m", target))
+    most = int(part * constants_bytes(plain.program))
+    packed = compile_module(ModuleSpec(MODELS[name], "m", target, weights_budget=str(most)))
     forms = {how.form for call in packed.program.calls for how in call.kernel.packed.values()}
-    assert "scaled" in forms
-    counted = [instructions(module, target) for module in (plain, packed)]
+    assert form in forms
+    counted = [instructions(module, target, FEEDS[name]) for module in (plain, packed)]
     expected = cost(packed.program) - cost(plain.program)
     assert 0.67 < (counted[1] - counted[0]) / expected < 1.5

@@ -56,15 +56,44 @@ static inline float mlf_float_to_odd(double x) {
   return mlf_float_of_bits(bits | 1u);
 }
 
-static inline float mlf_float_of_f16(uint16_t half) {
+#if defined(__arm__) && defined(__ARM_FP) && defined(__GNUC__) && !defined(MLF_PORTABLE_VFP)
+#ifdef __ARM_FEATURE_FMA /* where gcc says 4 of an FPU for float alone, though FPv4 has it */
+#define MLF_CONVERTS_HALVES_ 1
+#else
+#define MLF_CONVERTS_HALVES_ (__ARM_FP & 2)
+#endif
+#else
+#define MLF_CONVERTS_HALVES_ 0
+#endif
+
+/* Of a finite one. An FPU that converts halves, such as a Cortex-M4's, does so in one instruction;
+ * the bits are the same. */
+static inline float mlf_float_of_finite_f16(uint16_t half) {
+#if MLF_CONVERTS_HALVES_
+  float x = mlf_float_of_bits(half);
+  __asm__("vcvtb.f32.f16 %0, %0" : "+t"(x));
+  return x;
+#else
   const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
   const uint32_t rest = (uint32_t)(half & 0x7fffu) << 13;
-  if (rest >= 0x0f800000u) { /* infinity or nan */
-    return mlf_float_of_bits(sign | rest | 0x7f800000u);
+  if (rest >= 0x00800000u) { /* moves the exponent's bias from 15 to 127 */
+    return mlf_float_of_bits(sign | (rest + 0x38000000u));
   }
-  /* Moves the exponent's bias from 15 to 127; a product, because it makes subnormals normal. */
+  if (rest == 0u) {
+    return mlf_float_of_bits(sign);
+  }
+  /* A product makes subnormals normal. */
   return mlf_float_of_bits(sign |
                            mlf_bits_of_float(mlf_float_of_bits(rest) * mlf_power_of_two(112)));
+#endif
+}
+
+static inline float mlf_float_of_f16(uint16_t half) {
+  if ((half & 0x7c00u) == 0x7c00u) { /* infinity or nan */
+    return mlf_float_of_bits(((uint32_t)(half & 0x8000u) << 16) | 0x7f800000u |
+                             ((uint32_t)(half & 0x03ffu) << 13));
+  }
+  return mlf_float_of_finite_f16(half);
 }
 
 static inline uint16_t mlf_f16_of_float(float x) {

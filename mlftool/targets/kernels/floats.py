@@ -20,7 +20,7 @@ def _is_float(v: View) -> bool:
     return packable(v) and v.x(0).dtype.name == "float32"
 
 
-def _tall(v: View, shared: bool, scaled: bool = False) -> Kernel | None:
+def _tall(v: View, shared: bool, narrow: bool = False) -> Kernel | None:
     """Four pixels x at most four channels, or one x at most sixteen; the order of sums stays. All
     that are to share a function have the same tile, and fewer channels are padded for it."""
     c = contraction(v) if _is_float(v) else None
@@ -28,7 +28,7 @@ def _tall(v: View, shared: bool, scaled: bool = False) -> Kernel | None:
         return None
     rows, columns = (4, 4) if c.pixels >= 4 else (1, 16)
     columns = columns if shared else even_columns(c.oc, columns)
-    return blocked(v, rows, columns, scaled=scaled)
+    return blocked(v, rows, columns, narrow=narrow)
 
 
 def _plain(v: View, shared: bool) -> Kernel | None:
@@ -67,24 +67,24 @@ def fused_shared(v: View) -> Kernel | None:
 
 
 @kernel(*FLOATS, needs="size", unless="fpu vector")
-def scaled_bytes(v: View) -> Kernel | None:
-    """With `optimize: size` weights that a model has as bytes and scales stay bytes. A host has
-    enough flash."""
-    made = blocked(v, scaled=True) if _is_float(v) else None
+def narrow(v: View) -> Kernel | None:
+    """With `optimize: size` weights that a model has as bytes and scales, or as halves, stay so. A
+    host has enough flash."""
+    made = blocked(v, narrow=True) if _is_float(v) else None
     return made and replace(made, compact=True)
 
 
 @kernel(*FLOATS, needs="size fpu", unless="fused vector")
-def scaled_tall(v: View) -> Kernel | None:
-    return _scaled(v, "fpu")
+def narrow_tall(v: View) -> Kernel | None:
+    return _narrow(v, "fpu")
 
 
 @kernel(*FLOATS, needs="size fused", unless="vector")
-def scaled_fused(v: View) -> Kernel | None:
-    made = _scaled(v, "fused")
+def narrow_fused(v: View) -> Kernel | None:
+    made = _narrow(v, "fused")
     return made and replace(made, params={**made.params, "fused": True}, cost=made.cost * 0.7)
 
 
-def _scaled(v: View, name: str) -> Kernel | None:
-    made = _tall(v, shared=True, scaled=True)
-    return made and replace(made, name=f"{name}.scaled", compact=True)
+def _narrow(v: View, name: str) -> Kernel | None:
+    made = _tall(v, shared=True, narrow=True)
+    return made and replace(made, name=made.name.replace("portable", name), compact=True)

@@ -1,0 +1,40 @@
+"""Arrays of floats that are float16 or bfloat16, such as weights that a model casts to float: two
+bytes for each element are enough.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlftool.frozen import frozen
+from mlftool.ir.graph import Array
+
+# Instructions to compute an element, beyond loading a float, with an FPU and without one: counted
+# on Cortex-M4 and Cortex-M0 (tests/plan/test_weights_budget.py).
+INSTRUCTIONS = {"finite_f16": (7, 16), "bf16": (2, 2)}
+
+
+@frozen
+class Halves:
+    """An array whose elements are `mlf_float_of_<type>` of 16 bits each (mlf/convert.h)."""
+
+    type: str  # "finite_f16" or "bf16"
+    words: Array  # uint16, of the array's shape
+
+    def instructions(self, fpu: bool) -> float:
+        """To compute one element."""
+        return INSTRUCTIONS[self.type][0 if fpu else 1]
+
+
+def halves(array: Array) -> Halves | None:
+    """The same elements, bit for bit, in 16 bits each; None if there are others."""
+    if array.dtype != np.float32 or not np.isfinite(array).all():
+        return None
+    bits = array.view(np.uint32)
+    if not (bits & 0xFFFF).any():
+        return Halves("bf16", (bits >> 16).astype(np.uint16))
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float16)
+    if not np.array_equal(narrow.astype(np.float32).view(np.uint32), bits):
+        return None
+    return Halves("finite_f16", narrow.view(np.uint16))
