@@ -20,14 +20,20 @@ def _is_float(v: View) -> bool:
     return packable(v) and v.x(0).dtype.name == "float32"
 
 
+# What a function of its own takes: layers that share one may have as many bytes of padding.
+_FUNCTION_BYTES = 400
+
+
 def _tall(v: View, shared: bool, narrow: bool = False) -> Kernel | None:
-    """Four pixels x at most four channels, or one x at most sixteen; the order of sums stays. All
-    that are to share a function have the same tile, and fewer channels are padded for it."""
+    """Four pixels x at most four channels, or one x at most sixteen; the order of sums stays. Those
+    that are to share a function have the same tile, if padding fewer channels for it pays."""
     c = contraction(v) if _is_float(v) else None
     if c is None or c.depthwise:
         return None
     rows, columns = (4, 4) if c.pixels >= 4 else (1, 16)
-    columns = columns if shared else even_columns(c.oc, columns)
+    padding = 4 * (-c.oc % columns) * c.depth
+    if not shared or padding > _FUNCTION_BYTES:
+        columns = even_columns(c.oc, columns)
     return blocked(v, rows, columns, narrow=narrow)
 
 
