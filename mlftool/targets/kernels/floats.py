@@ -93,4 +93,7 @@ def narrow_fused(v: View) -> Kernel | None:
 
 def _narrow(v: View, name: str) -> Kernel | None:
     made = _tall(v, shared=True, narrow=True)
-    return made and replace(made, name=made.name.replace("portable", name), compact=True)
+    if made is None:
+        return None
+    form = "scaled" if made.params["stored"] == "bytes" else "halves"
+    return replace(made, name=f"{name}.{form}", compact=True)
