@@ -22,7 +22,8 @@ from mlftool.ir.graph import Array, Node
 
 ATTRIBUTE = "mlf.rounding"  # of a node: the value of a Rounding, EVEN where there is none
 # Of a DequantizeLinear: what reads it is computed in floats, as TensorFlow Lite does. In ONNX an
-# operator of floats between DequantizeLinear and QuantizeLinear is how one of integers is written.
+# operator of floats between DequantizeLinear and QuantizeLinear is how one of integers is written,
+# unless a scale is negative.
 IN_FLOATS = "mlf.in_floats"
 # Of a node whose zero points take part in the rounding, and so have to stay: how much less its
 # bytes are than those zero points take for granted.

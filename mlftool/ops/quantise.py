@@ -181,11 +181,12 @@ def _fits(f: Facts) -> str:
         if scale[0] != x[axis]:
             return f"{scale[0]} scales for {x[axis]} slices along axis {axis}"
     value = f.values[1]
-    # onnxruntime's MatMulNBits quantiser gives symmetric blocks scales of either sign, or zero.
-    signed = f.op == "DequantizeLinear" and block > 0
+    # onnxruntime's MatMulNBits quantiser gives symmetric blocks scales of either sign, or zero;
+    # so does NNCF to channels of int8.
+    signed = f.op == "DequantizeLinear"
     # onnxruntime's quantisers give a mask of -inf an infinite scale, and run it.
     if value is not None and not bool(np.all((signed & np.isfinite(value)) | (value > 0))):
-        return "its scale is not a positive number"
+        return "its scale is not a number" if signed else "its scale is not a positive number"
     return ""
 
 
@@ -209,8 +210,11 @@ def _by_type(scope: Scope, d: Draft) -> None:
     d.attrs["to"] = d.out_types[0].dtype.onnx
 
 
-def _float_zero_point(scope: Scope, d: Draft) -> None:
-    """The zero points of narrow floats are zero, or count for nothing."""
+def _resolved(scope: Scope, d: Draft) -> None:
+    """The zero points of narrow floats are zero, or count for nothing. Integers whose scale is not
+    positive count downwards, so they are multiplied and compared in floats."""
+    if d.values[1] is not None and not bool(np.all(d.values[1] > 0)):
+        d.attrs[IN_FLOATS] = 1
     quantised = d.out_types[0] if d.op == "QuantizeLinear" else d.types[0]
     name = quantised.dtype.name if quantised is not None else ""
     if name.startswith("float8") or (name.startswith("float4") and d.op == "DequantizeLinear"):
@@ -235,7 +239,7 @@ elementwise(
     reads=(0,),
     canonical=_broadcasting,
     checks=(_fits,),
-    resolve=_float_zero_point,
+    resolve=_resolved,
     extents=as_it_is,  # scales are along an axis or in blocks; they do not broadcast
     relay=lambda s: _relay_quantise(s, False),
 )
@@ -246,7 +250,7 @@ elementwise(
     stores=1,
     canonical=_broadcasting,
     checks=(_fits,),
-    resolve=_float_zero_point,
+    resolve=_resolved,
     extents=as_it_is,  # scales are along an axis or in blocks; they do not broadcast
     relay=lambda s: _relay_quantise(s, True),
 )

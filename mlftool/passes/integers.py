@@ -105,7 +105,7 @@ def _match(e: Editor, core: Node) -> _Match | None:
     if c is None:
         return None
     x, w = e.producer(core.inputs[0]), e.producer(core.inputs[c.weights])
-    if not _meant_in_integers(x) or not is_a(w, Trait.DEQUANTISER):
+    if not _meant_in_integers(x) or not _meant_in_integers(w):
         return None
     if e.types[core.outputs[0]].dtype.name != "float32" or not per_tensor(e, x):
         return None

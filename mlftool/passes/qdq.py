@@ -37,6 +37,11 @@ def per_tensor(e: Editor, node: Node) -> bool:
     return all(i in e.consts and e.consts[i].size == 1 for i in node.inputs[1:])
 
 
+def _rises(e: Editor, node: Node) -> bool:
+    """Whether a greater integer is a greater number, so that comparing one compares the other."""
+    return bool(e.consts[node.inputs[1]].reshape(()) > 0)
+
+
 def _same_parameters(e: Editor, a: Node, b: Node) -> bool:
     return len(a.inputs) == len(b.inputs) and all(
         np.array_equal(e.consts[i], e.consts[j]) and e.types[i].dtype == e.types[j].dtype
@@ -50,7 +55,7 @@ def _sink(e: Editor, node: Node) -> bool:
         return False
     moved = record(node).moved
     found = [e.producer(node.inputs[i]) for i in moved.read(node)]
-    sources = [s for s in found if is_a(s, Trait.DEQUANTISER) and per_tensor(e, s)]
+    sources = [s for s in found if is_a(s, Trait.DEQUANTISER) and per_tensor(e, s) and _rises(e, s)]
     if not found or len(sources) < len(found):
         return False
     first = sources[0]

@@ -391,6 +391,12 @@ def scale_zero(_: Path) -> ModelProto:
 
 
 @case
+def scale_not_a_number(_: Path) -> ModelProto:
+    steps = [node("QuantizeLinear", "x s", "q"), node("DequantizeLinear", "q s", name="d")]
+    return model(steps, weights=[tensor("s", float("nan"))])
+
+
+@case
 def scales_of_another_number(_: Path) -> ModelProto:
     steps = [node("QuantizeLinear", "x s", "q"), node("DequantizeLinear", "q s", name="d")]
     return model(steps, weights=[tensor("s", [1.0] * 3)])
