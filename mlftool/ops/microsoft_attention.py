@@ -125,20 +125,27 @@ def _quantised_attention(s: Steps) -> None:
 
 @microsoft(MultiHeadAttention=f"x?????????>4 {_HEADS}")
 def _multi_head(s: Steps) -> None:
-    """Queries, keys and values that lie apart, each [batch, time, width]."""
-    if any(not s.x(k) or len(s.type(k).shape) != 3 for k in range(3)):
+    """Queries, keys and values apart, each [batch, time, width]. Keys and values that do not change
+    from call to call come by heads, [batch, head, time, width of a head], without bias."""
+    ranks = [len(s.type(k).shape) if s.x(k) else 0 for k in range(3)]
+    if ranks not in ([3, 3, 3], [3, 4, 4]):
         raise UnsupportedError(
-            "packed or cached keys and values; supported: three tensors of 3 axes"
+            "packed or cached keys and values; supported: three tensors of 3 axes, or keys and "
+            "values of 4, by heads"
         )
-    (batch, time, width), (_, total, _), values = (s.type(k).shape for k in range(3))
-    widths, ends = (width, width, values[2]), np.cumsum([0, width, width, values[2]])
+    batch, time, width = s.type(0).shape
+    total, heads = s.type(1).shape[-2], _num_heads(s)
+    values = s.type(2).shape[-1] * (heads if ranks[2] == 4 else 1)
+    widths, ends = (width, width, values), np.cumsum([0, width, width, values])
     parts = []
     for j in range(3):
         value = s.x(j)
-        if s.x(3):
+        if s.x(3) and ranks[j] == 3:
             place = (s.const([int(n)], np.int64) for n in (ends[j], ends[j + 1]))
             value = s("Add", value, s("Slice", s.x(3), *place))
-        parts.append(_heads(s, value, batch, s.type(j).shape[1], widths[j]))
+        if ranks[j] == 3:
+            value = _heads(s, value, batch, s.type(j).shape[1], widths[j])
+        parts.append(value)
     for j in (1, 2):
         if s.x(5 + j):
             parts[j] = s("Concat", s.x(5 + j), parts[j], axis=2)
@@ -147,8 +154,7 @@ def _multi_head(s: Steps) -> None:
     total += s.shape(6, 4)[2] if s.x(6) else 0
     adds = [_mask(s, 4, batch, total)] if s.x(4) else []
     adds += [s.x(5)] if s.x(5) else []
-    head = width // _num_heads(s)
-    _attend(s, parts, adds, (batch, time, total, head, values[2]))
+    _attend(s, parts, adds, (batch, time, total, width // heads, values))
 
 
 @microsoft(

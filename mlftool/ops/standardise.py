@@ -14,8 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import NodeProto
 
-from mlftool.frozen import frozen
-from mlftool.ir.graph import View
+from mlftool.frozen import frozen, replace
+from mlftool.ir.edit import Editor
+from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import OF_BATCHES, OF_ROWS, as_it_is, each_alone
 from mlftool.onnx_rules.protos import attributes
@@ -295,9 +296,26 @@ def _affine(known: Known, attrs: Attributes) -> Affine:
 def _fits(f: Facts) -> str:
     x = f.shape(0)
     shapes = [f.shape(i) for i in range(1, 5)]
-    if x is None or len(x) < 2 or any(s != (x[1],) for s in shapes):
+    per_element = not f.attrs.get("spatial", 1) and x is not None and len(x) > 1
+    wanted = None if x is None else x[1:] if per_element and shapes[0] == x[1:] else x[1:2]
+    if x is None or len(x) < 2 or any(s != wanted for s in shapes):
         return f"input {shown(x)} does not fit parameters {', '.join(map(shown, shapes))}"
     return ""
+
+
+def _of_channels(e: Editor, node: Node) -> None:
+    """Parameters of every element, as spatial=0 meant before opset 9, become those of as many
+    channels."""
+    x, shape = e.types[node.inputs[0]], e.types[node.inputs[1]].shape
+    if len(shape) < 2:
+        return
+    flat, views = (x.shape[0], math.prod(shape)), []
+    for name, wanted in zip(node.inputs, (flat, *[flat[1:]] * 4), strict=True):
+        view = e.fresh(name + ".flat", TensorType(e.types[name].dtype, wanted))
+        views.append(e.add("Reshape", (name,), node, view))
+    out = e.fresh(node.outputs[0] + ".flat", TensorType(x.dtype, flat))
+    core = replace(node, inputs=tuple(v.outputs[0] for v in views), outputs=(out,))
+    e.substitute([node], [*views, core, e.add("Reshape", (out,), node, node.outputs[0])])
 
 
 def _not_of_channels(node: NodeProto, rank: int) -> Sequence[int]:
@@ -309,6 +327,7 @@ def _not_of_channels(node: NodeProto, rank: int) -> Sequence[int]:
     "BatchNormalization",
     extents=each_alone(_not_of_channels),
     affine=_affine,
+    canonical=_of_channels,
     checks=(_fits,),
     relay=_relay_batch_norm,
 )

@@ -136,6 +136,17 @@ def multi_head(bias: bool, mask: bool) -> Case:
     return Case(f"multi_head_{bias}_{mask}", net.model(y))
 
 
+def across(bias: bool, mask: bool) -> Case:
+    """Keys and values of a decoder's other input are computed once, and come by heads."""
+    net = Bench()
+    shapes = ((2, 3, 4), (2, 2, 5, 2), (2, 2, 5, 2))
+    q, k, v = (net.input(n, np.float32, s) for n, s in zip("qkv", shapes, strict=True))
+    b = net.const(numbers(2, 12)) if bias else ""
+    keep = net.const([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32) if mask else ""
+    y = net.ms("MultiHeadAttention", q, k, v, b, keep, num_heads=2)
+    return Case(f"across_{bias}_{mask}", net.model(y))
+
+
 def recurrent(columns: bool, direction: str, batch: int, states: bool = False) -> Case:
     """onnxruntime quantises the input once and the hidden state in each step."""
     net, rng, hidden = Bench(), np.random.default_rng(10), 5
@@ -225,6 +236,8 @@ def cases() -> Iterator[Case]:
     yield quantised_attention(np.uint8, True)
     yield multi_head(False, False)
     yield multi_head(True, True)
+    yield across(False, False)
+    yield across(True, True)
     yield recurrent(False, "forward", 1)
     yield recurrent(True, "reverse", 3)
     yield recurrent(False, "bidirectional", 2, states=True)

@@ -54,6 +54,12 @@ def quantised_per_axis(net: Net) -> str:
     return net.node("QuantizeLinear", x, scale, zero)
 
 
+def normalised(net: Net) -> str:
+    """Parameters of each element, not of each channel."""
+    x, parameters = net.input("x", X.dtype, X.shape), (X[0], X[1], X[0] - 1, X[1])
+    return net.node("BatchNormalization", x, *map(net.const, parameters), epsilon=0.5, spatial=0)
+
+
 def by_axis(values: Array) -> Array:
     """A vector that goes along axis 1 of X."""
     return values.reshape(3, 1)
@@ -90,6 +96,10 @@ CASES: dict[str, tuple[int, Callable[[Net], str], Array, Array | None, Array]] =
     "hard_sigmoid_1": (1, one("HardSigmoid"), X, None, np.clip(X * 0.2 + 0.5, 0, 1)),
     "selu_1": (1, one("Selu"), X, None, np.where(X > 0, X, 1.6732 * np.expm1(X)) * 1.0507),
     "elu_1": (1, one("Elu", alpha=2.0), X, None, np.where(X > 0, X, 2 * np.expm1(X))),
+    "batchnorm_7": (
+        *(7, normalised, X, None),
+        (X - X[0] + 1) / np.sqrt(X[1] + np.float32(0.5)) * X[0] + X[1],
+    ),
     "quantize_10": (10, quantised, X, None, round_off(X, 0.5, 128)),
     "quantize_13": (
         *(13, quantised_per_axis, X, None),
