@@ -387,6 +387,7 @@ for _kind, _op in {
     "FLOOR": "Floor",
     "CEIL": "Ceil",
     "ROUND": "Round",
+    "SIGN": "Sign",
 }.items():
     _plain(_kind, _op, "float32")
 _plain("LOGICAL_NOT", "Not", "bool")

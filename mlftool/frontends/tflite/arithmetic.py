@@ -245,6 +245,7 @@ def _plain(kind: str, op: str, *types: str) -> None:
 
 _plain("LOGICAL_AND", "And", "bool")
 _plain("LOGICAL_OR", "Or", "bool")
+_plain("POW", "Pow", "float32")
 
 
 @operator("FLOOR_DIV")

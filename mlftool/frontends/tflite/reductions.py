@@ -117,14 +117,23 @@ def _reduced(s: Site, op: str, name: str, out: str | TensorType) -> str:
     return s.add(op, (name, axes), out, attrs)
 
 
-@operator("REDUCE_ALL")
+@operator("REDUCE_PROD")
+def product(s: Site) -> None:
+    row = kind_of(s)
+    s.expect(row == "float32", f"{row}; supported: float32")
+    alike(s, s.x())
+    _reduced(s, "ReduceProd", s.name(), s.out())
+
+
+@operator("REDUCE_ALL", "REDUCE_ANY")
 def reduce_all(s: Site) -> None:
     x, y = s.x(), s.y()
     alike(s, x)
     s.expect(x.type.dtype.name == "bool", f"{x.type}; supported: bool")
     bytes_ = s.add("Cast", (s.name(),), TensorType(dtype.uint8, x.type.shape), {"to": 2})
-    least = _reduced(s, "ReduceMin", bytes_, TensorType(dtype.uint8, y.type.shape))
-    s.add("Cast", (least,), s.out(), {"to": dtype.bool_.onnx})
+    op = "ReduceMin" if s.node.kind == "REDUCE_ALL" else "ReduceMax"
+    found = _reduced(s, op, bytes_, TensorType(dtype.uint8, y.type.shape))
+    s.add("Cast", (found,), s.out(), {"to": dtype.bool_.onnx})
 
 
 @operator("ARG_MAX", "ARG_MIN")

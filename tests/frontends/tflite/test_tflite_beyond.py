@@ -53,6 +53,24 @@ def test_select_and_tile() -> None:
         np.testing.assert_array_equal(y, np.tile(x, TIMES[k % len(TIMES)]))
 
 
+def test_operators_that_onnx_has_too() -> None:
+    """SIGN and POW, which larq's and QKeras' networks have; products; whether one of several is."""
+    x, flags = q(np.random.default_rng(0), SHAPE, "float32"), T("", SHAPE, "bool")
+    lines = like(x, (2, 1, 4))
+    options = ("ReducerOptions", {"KeepDims": True})
+    cases = [
+        Case("SIGN", [x], [x]),
+        Case("POW", [x, like(x, (1, 3, 1))], [x]),
+        Case("REDUCE_PROD", [x, ints((1,))], [lines], *options),
+        Case("REDUCE_ANY", [flags, ints((1,))], [like(flags, (2, 1, 4))], *options),
+    ]
+    with np.errstate(invalid="ignore"):  # roots of what is below zero
+        made, ((a,), (b, c), (d,), (e,)) = results(cases)
+        want = [np.sign(a), np.power(b, c), d.prod(axis=1, keepdims=True)]
+    for got, values in zip(made, [*want, e.any(axis=1, keepdims=True)], strict=True):
+        np.testing.assert_allclose(got, values, rtol=1e-5)
+
+
 @pytest.mark.parametrize("flags", [(3,), (2, 3), (4,)])
 def test_conditions_that_do_not_fit(flags: tuple[int, ...]) -> None:
     x = q(np.random.default_rng(0), SHAPE, "int8")
