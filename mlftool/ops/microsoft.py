@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from mlftool.onnx_rules.boxes import as_it_is
-from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.scope import CONSTANT, Refuse
 from mlftool.onnx_rules.steps import Steps, check_kinds
 from mlftool.ops.base import Expansion, Signature, UnsupportedError, expands
 
@@ -104,7 +104,7 @@ def _padded_transpose(s: Steps) -> None:
     if s.x(2):
         pads = s.consts.get(s.x(2))
         if pads is None:
-            raise UnsupportedError("ConvTransposeWithDynamicPads with pads known only at run time")
+            raise Refuse("MLF0302", "pads known only at run time; supported: constants", CONSTANT)
         attrs["pads"] = [int(n) for n in np.ravel(pads)]
     s("ConvTranspose", s.x(0), s.x(1), *filter(None, (s.x(3),)), out=0, **attrs)
 

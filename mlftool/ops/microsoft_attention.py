@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.scope import CONSTANT, Refuse
 from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.base import UnsupportedError
 from mlftool.ops.microsoft import microsoft
@@ -193,7 +193,8 @@ def _group_query(s: Steps) -> None:
     """Several heads of queries share one of keys and values. What the cache holds ends, for each
     batch, where the new keys begin: at the length in input 5, which counts them but one."""
     if (total := s.consts.get(s.x(6))) is None or np.size(total) != 1:
-        raise UnsupportedError("a total_sequence_length that is not one constant; supported: one")
+        text = "a total_sequence_length that is not one constant; supported: one"
+        raise Refuse("MLF0302", text, CONSTANT)
     flags = s.attrs.get("smooth_softmax", 0), s.attrs.get("sliding_window_cache", 0)
     if any(flags) or not s.attrs.get("causal", 1) or any(map(s.x, range(11, 16))) or s.wants(3):
         text = "sinks, quantised or sliding caches, norms, queries that look ahead or scores as an"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.scope import CONSTANT, Refuse
 from mlftool.onnx_rules.steps import Steps
-from mlftool.ops.base import UnsupportedError
 from mlftool.ops.microsoft import microsoft
 
 MODES = {"bilinear": "linear", "nearest": "nearest"}
@@ -39,7 +38,7 @@ def _cropped(s: Steps) -> None:
     if mode not in MODES:
         raise Refuse("MLF0303", f"mode '{mode}'; expected one of {', '.join(MODES)}")
     if size is None:
-        raise UnsupportedError("CropAndResize to a size known only at run time")
+        raise Refuse("MLF0302", "a size known only at run time; supported: a constant", CONSTANT)
     if size.shape != (2,) or (size < 1).any() or (size > 1 << 15).any():
         raise Refuse("MLF0303", f"crop_size is {size.tolist()}; expected 2 numbers from 1 on")
     extents, dtype = s.shape(0, 4)[2:], s.type(0).dtype.numpy

@@ -32,6 +32,18 @@ MODELS = {
     "optimised": (f"""{HEAD} g (float[1, 8, 4, 4] x, float[8, 8, 1, 1] w) => (float y) {{
         y = com.microsoft.nchwc.Conv (x, w)
     }}""", ("ORT_ENABLE_EXTENDED",)),
+    "cached": (f"""{HEAD} g (float[1, 2, 8] q, float[1, 2, 4] k, float[1, 2, 4] v,
+            float[1, 1, 5, 4] old_k, float[1, 1, 5, 4] old_v, int32[1] n, int32 t) => (float y) {{
+        y = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1> (
+            q, k, v, old_k, old_v, n, t)
+    }}""", ("--input-value",)),
+    "pads": (f"""{HEAD} g (float[1, 2, 4, 4] x, float[2, 2, 3, 3] w, int64[4] p) => (float y) {{
+        y = com.microsoft.ConvTransposeWithDynamicPads (x, w, p)
+    }}""", ("--input-value",)),
+    "crops": (f"""{HEAD} g (float[1, 2, 4, 4] x, float[1, 4] b, int32[1] k, int32[2] n)
+            => (float y) {{
+        y = com.microsoft.CropAndResize (x, b, k, n)
+    }}""", ("--input-value",)),
 }  # fmt: skip
 
 
