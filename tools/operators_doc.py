@@ -88,6 +88,8 @@ the operator's record says.
   beyond 2^53, and its ReduceProd of int32 stops at the ends of the type.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a
   NaN where a weight is infinite.
+* A NaN wins in a maximum wherever it is, as in numpy: in Max, ReduceMax, ArgMax, Hardmax, MaxPool
+  and GlobalMaxPool. In onnxruntime's Hardmax, MaxPool and GlobalMaxPool that depends on its place.
 * TreeEnsembleClassifier of two classes with weights of both gives one of its labels; onnxruntime
   gives 1 or 0, which are others where the labels are whole numbers.
 * A TreeEnsembleRegressor's target that no leaf gives a weight is its base value, as in the

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from onnx import NodeProto
@@ -317,12 +318,15 @@ def one_hot(v: View) -> Kernel:
     inner = math.prod(v.y.shape[axis + 1 :])
     row = v.x(0).dtype
     index = fetch(row, "indices", f"i0 * {inner} + i2")
-    return copied(
+    cast = f"mlf_i64_of_{'double' if row.bits == 64 else 'float'}" if row.is_float else "(int64_t)"
+    kernel = copied(
         v,
         "one_hot",
         [outer, depth, inner],
-        f"at == i1 || at + {depth} == i1 ? 1 : 0",
-        statements=[f"const int64_t at = (int64_t){index};"],
+        f"at == i1 || at == i1 - {depth} ? 1 : 0",
+        statements=[f"const int64_t at = {cast}({index});"],
         reads=[tensor_operand(v.graph, "indices", v.core.inputs[0])],
         x=v.core.inputs[2],
     )
+    convert = ("mlf/convert.h",) if row.is_float else ()
+    return replace(kernel, includes=(*kernel.includes, *convert))

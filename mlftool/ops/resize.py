@@ -200,6 +200,7 @@ def _resize(
             "loops": [n for n, _, _ in loops],
             "transform": TRANSFORMS[transform],
             "crop": crop,
+            "wild": crop or bool(given),
             "rounding": ROUNDINGS[v.attr("nearest_mode", "round_prefer_floor")],
             "support": SUPPORT[mode],
             "cubic": literal(v.attr("cubic_coeff_a", -0.75), float32),

@@ -153,7 +153,7 @@ def roi_align(v: View) -> Kernel:
             "largest": v.attr("mode", "avg") == "max",
         },
         cost=v.y.elements * 200.0,
-        includes=("mlf/math.h",),
+        includes=("mlf/math.h", "mlf/place.h"),
     )
 
 
@@ -169,7 +169,7 @@ def max_roi_pool(v: View) -> Kernel:
     row = float_of(v, v.y.dtype)
     if row != float32:
         raise UnsupportedError(f"MaxRoiPool on {row}; supported: float32, float16")
-    cost, includes = v.y.elements * 100.0, ("mlf/math.h",)
+    cost, includes = v.y.elements * 100.0, ("mlf/math.h", "mlf/place.h")
     return plain_kernel(v, "max_roi_pool", _regions(v), cost=cost, includes=includes)
 
 

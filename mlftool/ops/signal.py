@@ -189,7 +189,8 @@ def stft(v: View) -> Kernel:
     apart = "mlf_clamp_index(*frame_step, 1, INT32_MAX)" if step is None else str(int(step.item()))
     most = length if isinstance(length, int) else most
     shape = v.x(0).shape if len(v.x(0).shape) == 3 else (*v.x(0).shape, 1)
-    return transform(v, shape, length, most, {"along": "1", "framed": True, "step": apart}, reads)
+    form = {"along": "1", "framed": True, "step": apart, "late": step is None}
+    return transform(v, shape, length, most, form, reads)
 
 
 WINDOWS = {

@@ -226,8 +226,8 @@ def _pool_pads(f: Facts) -> str:
 def max_pool(v: View) -> Kernel:
     """Largest element of each window; padding never wins.
 
-    A NaN wins over what comes before it, so a window of NaNs alone gives NaN, as onnxruntime's
-    kernels for several channels; of `drops_nan`, TensorFlow Lite's, it never wins."""
+    A NaN wins wherever it is, as in Max and ReduceMax; of `drops_nan`, TensorFlow Lite's, it never
+    wins."""
     dtype = v.y.dtype
     if dtype.codec or dtype.packed:
         raise UnsupportedError(f"MaxPool on {dtype}; supported: types that C has, 16-bit floats")
@@ -235,7 +235,7 @@ def max_pool(v: View) -> Kernel:
         lowest, wins = literal(-float(np.finfo(np.float32).max), dtype), "value > acc"
     else:
         lowest = literal(float("-inf") if dtype.is_float else dtype.range[0], dtype)
-        wins = "!(acc >= value)" if dtype.is_float else "value > acc"
+        wins = "value > acc || value != value" if dtype.is_float else "value > acc"
     step = f"{wins} ? value : acc"
     return pool(v, "portable.max_pool", lowest, step, "acc", dtype.c, _place(v), wins=wins)
 

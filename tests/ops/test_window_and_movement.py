@@ -75,7 +75,7 @@ def global_pool(op: str, dtype: Any) -> Case:
 
 
 def pool_of_nans(op: str) -> Case:
-    """Windows of NaNs alone, and of none; onnxruntime's answer to others depends on their place."""
+    """Windows of NaNs alone, and of none; test_wild_numbers.py has others."""
     net = Net()
     y = net.node(op, net.input("x", np.float32, (1, 16, 4, 4)), **_whole_windows(op))
     x = np.random.default_rng(8).normal(size=(1, 16, 4, 4)).astype(np.float32)

@@ -6,6 +6,7 @@
 
 #include "mlf/kernel.h"
 #include "mlf/math.h"
+#include "mlf/place.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -150,7 +151,7 @@ static inline float mlf_resize_filter(int32_t support, float d, float a) {
 static inline void mlf_resize_antialias(int32_t support, float x, float scale, float a,
                                         bool outside, int32_t n, int32_t taps, int32_t *place,
                                         float *weight) {
-  const float by = 1.0f / scale, center = 0.5f + x;
+  const float by = mlf_place_near(1.0f / scale), center = 0.5f + x;
   const float reach = by >= 1.0f ? (float)support * by : (float)support;
   const float stretch = by >= 1.0f ? 1.0f / by : 1.0f;
   const int32_t first = (int32_t)mlf_floorf(center - reach + 0.5f);

@@ -4,6 +4,7 @@
 
 #include "mlf/kernel.h"
 #include "mlf/math.h"
+#include "mlf/place.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,9 +30,8 @@ static inline float mlf_sample_reflect(float x, float low, float high) {
  * outside. */
 static inline float mlf_sample_coordinate(enum mlf_padding padding, bool align, bool nearest,
                                           float g, int32_t n) {
-  const float far = 16777216.0f;
   float x = align ? (g + 1.0f) / 2.0f * (float)(n - 1) : ((g + 1.0f) * (float)n - 1.0f) / 2.0f;
-  x = x > -far ? (x < far ? x : far) : -far;
+  x = mlf_place_near(x);
   if (nearest)
     x = mlf_rintf(x);
   const float low = align ? 0.0f : -0.5f;
