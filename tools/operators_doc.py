@@ -65,6 +65,8 @@ the operator's record says.
   empty, as in numpy; onnxruntime goes on to the first element.
 * RNN, GRU and LSTM with ThresholdedRelu and no `activation_alpha`: it is 1, as the operator's own;
   onnxruntime's is 0. Affine and ScaledTanh, whose operators the standard dropped, need both values.
+* RNN, GRU and LSTM with a length of 0 in `sequence_lens`: the state is still the initial one;
+  onnxruntime's `Y_h` and `Y_c` are 0.
 * Dropout before opset 12: everything is kept, so the mask is true; onnxruntime's is false.
 * DynamicQuantizeLSTM with other activations than the usual ones, peepholes or lengths of sequences:
   what its products read stays float; onnxruntime quantises it.
@@ -88,6 +90,8 @@ the operator's record says.
   beyond 2^53, and its ReduceProd of int32 stops at the ends of the type.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a
   NaN where a weight is infinite.
+* GridSample at a coordinate that is a NaN or infinite: it is outside of the image; onnxruntime
+  casts it to an integer, which is undefined.
 * A NaN wins in a maximum wherever it is, as in numpy: in Max, ReduceMax, ArgMax, Hardmax, MaxPool
   and GlobalMaxPool. In onnxruntime's Hardmax, MaxPool and GlobalMaxPool that depends on its place.
 * TreeEnsembleClassifier of two classes with weights of both gives one of its labels; onnxruntime

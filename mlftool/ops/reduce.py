@@ -65,7 +65,9 @@ def joined(operator: str, row: DType, a: str, b: str) -> str:
 def _magnitude(m: Maths, x: str) -> str:
     if m.dtype.is_float:
         return m.size(x)
-    return x if m.dtype.kind == "u" else f"({x} < 0 ? ({m.dtype.c})-{x} : {x})"
+    if m.dtype.kind == "u":
+        return x
+    return f"({x} < 0 ? ({m.dtype.c})(0U - (uint{max(32, m.dtype.bits)}_t){x}) : {x})"
 
 
 def _square(m: Maths, x: str) -> str:
@@ -75,7 +77,7 @@ def _square(m: Maths, x: str) -> str:
 def _root(m: Maths, acc: str, count: str) -> str:
     if m.dtype.is_float:
         return m.root(acc)
-    return f"({m.dtype.c})sqrt((double){acc})"
+    return f"({m.dtype.c})mlf_i64_of_double(sqrt((double){acc}))"
 
 
 def _log(m: Maths, acc: str, count: str) -> str:

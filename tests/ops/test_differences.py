@@ -135,3 +135,25 @@ def test_one_element_is_its_own_mean(tmp_path: Path) -> None:
     for sample in job.results:
         np.testing.assert_array_equal(sample[y][..., 0, 0], np.broadcast_to(bias, (2, 3)))
     assert len(job.results) == 2, job.failure
+
+
+@pytest.mark.parametrize(("op", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_a_sequence_of_no_steps_keeps_its_state(op: str, gates: int, tmp_path: Path) -> None:
+    """Others of the batch are what onnxruntime gives."""
+    states = "h, c" if op == "LSTM" else "h"
+    given = "float[1,3,2] h" + (", float[1,3,2] c" if op == "LSTM" else "")
+    text = (
+        f'<ir_version: 8, opset_import: ["": 14]> g (float[4,3,2] x, float[1,{2 * gates},2] w, '
+        f"float[1,{2 * gates},2] r, int32[3] l, {given}) => (float[1,3,2] y) "
+        f"{{ a, y = {op} <hidden_size = 2> (x, w, r, , l, {states}) }}"
+    )
+    model = onnx.parser.parse_model(text)
+    (feed,) = random_feeds(model, 1, samples=1)
+    feed["l"] = np.array([2, 0, 4], np.int32)
+    job = Job(model, [feed])
+    run_jobs([job], tmp_path)
+    assert not job.failure
+    want = np.array(onnxruntime_float(model, [feed])[0]["y"])
+    np.testing.assert_array_equal(want[0, 1], 0)
+    want[0, 1] = feed["h"][0, 1]
+    np.testing.assert_allclose(job.results[0]["y"], want, rtol=1e-5)

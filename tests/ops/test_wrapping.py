@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from batch import Job, run_jobs
+from onnx import helper, numpy_helper, parser
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.runtime.host import build_runner
@@ -15,6 +18,16 @@ from mlftool.runtime.interface import read_interface
 from mlftool.runtime.runner import run_on_host
 
 OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}
+REDUCTIONS: dict[str, Callable[[Any], Any] | None] = {
+    "ReduceL1": lambda x: np.abs(x).sum(1, dtype=x.dtype),
+    "ReduceSum": lambda x: x.sum(1, dtype=x.dtype),
+    "ReduceSumSquare": lambda x: (x * x).sum(1, dtype=x.dtype),
+    "ReduceProd": lambda x: x.prod(1, dtype=x.dtype),
+    "ReduceMax": lambda x: x.max(1),
+    "ReduceMin": lambda x: x.min(1),
+    "ReduceL2": None,  # the root of a square that wraps around: of no use, but defined
+    "ReduceLogSum": None,
+}
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "int64")
 
 
@@ -38,3 +51,32 @@ def test_results_wrap_around(dtype: str, tmp_path: Path) -> None:
         result = run_on_host(program, interface, [{"a": a, "b": b}])
         with np.errstate(over="ignore"):
             np.testing.assert_array_equal(result.outputs[0]["y"], oracle(a, b))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_reductions_wrap_around(dtype: str, tmp_path: Path) -> None:
+    limits, random = np.iinfo(dtype), np.random.default_rng(0)
+    x = random.integers(limits.min, limits.max, (16, 5), dtype=dtype, endpoint=True)
+    x[0], x[1], x[2, :2] = limits.min, limits.max, (limits.min, 0)
+    jobs = [
+        Job(
+            parser.parse_model(
+                f'<ir_version: 8, opset_import: ["": 13]> g ({dtype}[16,5] x) => ({dtype}[16] y) '
+                f"{{ y = {op} <{axes}keepdims = 0> (x{by}) }}"
+            ),
+            [{"x": x}],
+        )
+        for op in REDUCTIONS
+        for axes, by in [("", ", a") if op == "ReduceSum" else ("axes = [1], ", "")]
+    ]
+    for job in jobs:
+        for node in job.model.graph.node:
+            if node.op_type == "ReduceSum":
+                axis = numpy_helper.from_array(np.array([1], np.int64), "a")
+                job.model.graph.initializer.append(axis)
+    run_jobs(jobs, tmp_path)
+    for job, oracle in zip(jobs, REDUCTIONS.values(), strict=True):
+        assert not job.failure
+        if oracle is not None:
+            with np.errstate(over="ignore"):
+                np.testing.assert_array_equal(job.results[0]["y"], oracle(x))
