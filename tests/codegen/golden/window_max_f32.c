@@ -36,7 +36,7 @@ MLF_KERNEL void tvmgen_window_max_f32_maxpool(const float *x, float *y) {
           for (int32_t k1 = 0; k1 < 2; k1++) {
             const float *at = x + (((s0 + k0) * 6 + s1 + k1)) * 2 + c;
             const float value = *at;
-            acc = !(acc >= value) ? value : acc;
+            acc = value > acc || value != value ? value : acc;
           }
         }
         const float result = acc;
