@@ -3,6 +3,9 @@
 Loads of Helium that widen take a base among the lower eight registers, which constraint "l" says:
 with "r" a kernel compiles until the compiler happens to choose another. What reads or writes memory
 is volatile: compilers take other assembly out of a loop that does not change its operands.
+
+What several instructions change, beside operands that they read, has a register of its own, which
+constraint "&" says: without it a compiler may hold two operands of the same value in one register.
 """
 
 from __future__ import annotations
@@ -77,3 +80,59 @@ def test_products_compile_out_of_line(level: str, tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text(text)
     done = subprocess.run([*gcc, "-c"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+REGISTERS = re.compile(r'"(?:r|l|w|t|x|Te)"')
+MARK = re.compile(r"__asm__\s*(?:volatile)?")
+CHANGED = re.compile(r'"(\+[a-zA-Z]+)"')
+SOURCES = [
+    *sorted((REPO / "crt").rglob("*.[ch]")),
+    *sorted((REPO / "mlftool").rglob("*.j2")),
+]
+
+
+def sections(statement: str) -> list[str]:
+    """Text, outputs, inputs and clobbers, as far as they are there."""
+    plain = re.sub(
+        r'"(?:[^"\\]|\\.)*"', lambda s: s[0].translate(str.maketrans("()[]:", "     ")), statement
+    )
+    found, depth, start = [], 0, 0
+    for at, character in enumerate(plain):
+        depth += (character in "([") - (character in ")]")
+        if character == ":" and depth == 1:
+            found.append(statement[start:at])
+            start = at + 1
+    return [*found, statement[start:]]
+
+
+def read_later(code: str, outputs: str, inputs: str) -> bool:
+    """Whether a register that is only read is so after the first instruction, as far as macros
+    let one see it."""
+    has_macros = bool(re.search(r"[A-Z_a-z]", re.sub(r'"(?:[^"\\]|\\.)*"', "", MARK.sub("", code))))
+    if has_macros or inputs.strip() == "read":
+        return inputs.strip() == "read" or bool(REGISTERS.search(inputs))
+    rest = code.partition(r"\n")[2]
+    count = len(re.findall(r'"[=+][^"]*"', outputs))
+    named = re.findall(r'(?:\[(\w+)\] )?"[^"]*"', inputs)
+    given = re.findall(r'(?:\[\w+\] )?("[^"]*")', inputs)
+    texts = [f"[{name}]" if name else f"%{count + k}" for k, name in enumerate(named)]
+    return any(t in rest for t, g in zip(texts, given, strict=True) if REGISTERS.match(g))
+
+
+def shared(text: str) -> list[str]:
+    """Changed operands of a file's assembly that may share a register with one that is read
+    later; those of macros that such statements have, too."""
+    found = [c for line in re.findall(r"#define \w+\s*, \[.*", text) for c in CHANGED.findall(line)]
+    for statement in statements(text):
+        code, outputs, inputs = [*sections(statement), "", ""][:3]
+        if read_later(code, outputs, inputs):
+            found += CHANGED.findall(outputs)
+    return found
+
+
+def test_changed_operands_are_told_apart() -> None:
+    both = '__asm__("add %0, %1\\n\\tadd %0, %1" : "+r"(a) : "r"(b));'
+    assert shared(both) == ["+r"]
+    assert shared(both.replace("\\n\\tadd %0, %1", "\\n\\tadd %0, %0")) == []
+    assert shared(both.replace("+r", "+&r")) == []
+    assert {path.name: found for path in SOURCES if (found := shared(path.read_text()))} == {}

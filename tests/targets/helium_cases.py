@@ -94,6 +94,30 @@ def along_one_axis(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
+def coinciding(seed: int) -> onnx.ModelProto:
+    """Depthwise layers in which numbers that a loop counts down are others that it keeps: columns
+    and the bytes of four columns, turns of a line and its channels. A compiler may hold both in one
+    register."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    zero, scale = np.int8(-3), np.float32(0.05)
+    for k, (channels, size, window) in enumerate(
+        [(8, (4, 32), (3, 3)), (4, (3, 16), (3, 3)), (4, (60,), (5,)), (8, (120,), (5,))]
+    ):
+        ones = np.eye(channels, dtype=np.int8).reshape(channels, channels, *(1 for _ in size))
+        x = net.dq(net.input(f"x{k}", np.int8, (1, channels, *size)), scale, zero)
+        if len(size) > 1:  # patches are of what the planner places
+            x = net.node("Conv", x, net.dq(net.const(ones), 1.0, np.int8(0)))
+            x = net.dq(net.q(x, scale, zero), scale, zero)
+        w = rng.integers(-127, 128, size=(channels, 1, *window)).astype(np.int8)
+        weights = net.dq(net.const(w), np.float32(0.003), np.int8(0))
+        pads = [n // 2 for n in window] * 2 if len(size) > 1 else [0, 0]
+        y = net.node("Conv", x, weights, group=channels, pads=pads)
+        outs.append(net.q(y, np.float32(0.1), np.int8(7)))
+    return net.model(*outs)
+
+
 def shares(seed: int) -> onnx.ModelProto:
     """Softmax over lines that four and sixteen divide and others, near and far distances, limits of
     signed and unsigned bytes; other types and axes."""

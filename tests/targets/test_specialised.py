@@ -9,7 +9,7 @@ import pytest
 from batch import WARNINGS, Job, build_jobs, compile_job, compile_model
 from builders import random_feeds
 from families import FAMILIES
-from helium_cases import along_one_axis, shares, sixteens
+from helium_cases import along_one_axis, coinciding, shares, sixteens
 from kernel_cases import (
     biases,
     chains,
@@ -83,6 +83,7 @@ MODELS = {
     "sixteens": sixteens(17),
     "shares": shares(18),
     "along_one_axis": along_one_axis(19),
+    "coinciding": coinciding(23),
     "sparse": sparse_layers(14, 18),
     "small": long_dense(15),
     # Weights that two channels in a halfword cannot hold.

@@ -31,7 +31,7 @@ static inline void mlf_mve_copy(int8_t *to, const int8_t *from, int32_t n) {
                    "vldrb.8 q0, [%[from]], #16\n\t"
                    "vstrb.8 q0, [%[to]], #16\n\t"
                    "letp lr, 1b"
-                   : [to] "+r"(to), [from] "+r"(from)
+                   : [to] "+&r"(to), [from] "+&r"(from)
                    : [n] "r"(n)
                    : "q0", "lr", "cc", "memory");
 }
@@ -56,7 +56,7 @@ static inline void mlf_mve_copy_known(int8_t *to, const int8_t *from, int32_t n)
                      "vstrb.8 q0, [%[to]], #16\n\t"
                      "vstrb.8 q1, [%[to]], #16\n\t"
                      "le lr, 1b"
-                     : [to] "+r"(to), [from] "+r"(from)
+                     : [to] "+&r"(to), [from] "+&r"(from)
                      : [turns] "r"(n / 64)
                      : "q0", "q1", "lr", "cc", "memory");
   } else {
@@ -71,7 +71,7 @@ static inline void mlf_mve_fill(int8_t *to, int32_t value, int32_t n) {
                    "1:\n\t"
                    "vstrb.8 q0, [%[to]], #16\n\t"
                    "letp lr, 1b"
-                   : [to] "+r"(to)
+                   : [to] "+&r"(to)
                    : [value] "r"(value), [n] "r"(n)
                    : "q0", "lr", "cc", "memory");
 }
@@ -85,14 +85,14 @@ static inline void mlf_mve_table(const uint8_t *table, const uint8_t *from, uint
                    "vldrb.u8 q1, [%[table], q0]\n\t"
                    "vstrb.8 q1, [%[to]], #16\n\t"
                    "letp lr, 1b"
-                   : [to] "+r"(to), [from] "+r"(from)
+                   : [to] "+&r"(to), [from] "+&r"(from)
                    : [table] "r"(table), [n] "r"(n)
                    : "q0", "q1", "lr", "cc", "memory");
 }
 
 /* The C names sum0 to sum3 += products of x and of four channels' weights, which take turns:
  * `load_x` and `load_w` fill a register with their elements, `step` is the size of the latter.
- * `reach` are the registers that hold `w`: "+l", the lower eight, for a load that widens. */
+ * `reach` are the registers that hold `w`: "+&l", the lower eight, for a load that widens. */
 #define MLF_QUAD_DOT(load_x, load_w, step, mac, reach) \
   __asm__ volatile("dls lr, %[groups]\n" \
                    "1:\n\t" load_x " q0, [%[x]], #16\n\t" load_w " q1, [%[w]], #" step "\n\t" mac \
@@ -104,8 +104,8 @@ static inline void mlf_mve_table(const uint8_t *table, const uint8_t *from, uint
                    "vmov q0[2], q0[0], %[sum0], %[sum2]\n\t" \
                    "vmov q0[3], q0[1], %[sum1], %[sum3]\n\t" \
                    "vmov %q[sums], q0" \
-                   : [x] "+r"(x), [w] reach(*w), [sum0] "+Te"(sum0), [sum1] "+Te"(sum1), \
-                     [sum2] "+Te"(sum2), [sum3] "+Te"(sum3), [sums] "=w"(sums) \
+                   : [x] "+&r"(x), [w] reach(*w), [sum0] "+&Te"(sum0), [sum1] "+&Te"(sum1), \
+                     [sum2] "+&Te"(sum2), [sum3] "+&Te"(sum3), [sums] "=w"(sums) \
                    : [groups] "r"(groups) \
                    : "q0", "q1", "q2", "lr", "cc", "memory")
 
@@ -118,7 +118,7 @@ static inline mlf_quad mlf_quad_dot(const int8_t *x, const int8_t **w, int32_t g
   int32_t sum2 = b[2];
   int32_t sum3 = b[3];
   mlf_quad sums;
-  MLF_QUAD_DOT("vldrb.8", "vldrb.8", "16", "vmladava.s8", "+r");
+  MLF_QUAD_DOT("vldrb.8", "vldrb.8", "16", "vmladava.s8", "+&r");
   return sums;
 }
 
@@ -179,12 +179,12 @@ static inline mlf_pair_first mlf_pair_first_of(const int8_t *x, int32_t groups) 
                   "vmov %q[even][3], %q[even][1], r4, r12\n\t" \
                   "vmov %q[odd][2], %q[odd][0], r2, r10\n\t" \
                   "vmov %q[odd][3], %q[odd][1], r6, lr" \
-      : [w] "+r"(at), [even] "=&w"(sums.even), [odd] "=&w"(sums.odd), [turn] "=&w"(turn)pointers \
+      : [w] "+&r"(at), [even] "=&w"(sums.even), [odd] "=&w"(sums.odd), [turn] "=&w"(turn)pointers \
       : [here0] "w"(first.here[0]), [there0] "w"(first.there[0])read \
       : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory")
 #define MLF_PAIR_BOTH      , [here1] "w"(first.here[1]), [there1] "w"(first.there[1])
 #define MLF_PAIR_AT        , [x] "r"(x), [here1] "w"(first.here[1]), [there1] "w"(first.there[1])
-#define MLF_PAIR_POINTERS  , [x] "+r"(x), [x1] "+r"(x1), [n] "+r"(twice)
+#define MLF_PAIR_POINTERS  , [x] "+&r"(x), [x1] "+&r"(x1), [n] "+&r"(twice)
 #define MLF_PAIR_FEW(more) MLF_PAIR_DOT(MLF_PAIR_TWO more, , MLF_PAIR_AT)
 #define MLF_PAIR_MANY(more) \
   MLF_PAIR_DOT(MLF_PAIR_TWO more MLF_PAIR_LOOP, MLF_PAIR_POINTERS, MLF_PAIR_BOTH)
@@ -261,8 +261,8 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(mlf_pair_first first, con
                    : [w] "+r"(at), [even] "=w"(sums.even), [odd] "=w"(sums.odd)pointers:read \
                    : "q0", "q1", "q2", "q3", "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", \
                      "cc", "memory")
-#define MLF_ROW_POINTER  , [x] "+r"(x)
-#define MLF_ROW_POINTERS , [x] "+r"(x), [n] "+r"(twice)
+#define MLF_ROW_POINTER  , [x] "+&r"(x)
+#define MLF_ROW_POINTERS , [x] "+&r"(x), [n] "+&r"(twice)
 #define MLF_ROW_DOT(sign, half) \
   do { \
     int32_t twice = (groups - 1) / 2; \
@@ -320,7 +320,7 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_row_dot_u8(const uint8_t *x, const
                    "vmullt.s16 q3, q0, q1\n\t" \
                    "vadd.i32 %q[even], %q[even], q2\n\t" \
                    "vadd.i32 %q[odd], %q[odd], q3" \
-                   : [even] "+w"((acc).even), [odd] "+w"((acc).odd), [taps] "+l"(w) \
+                   : [even] "+&w"((acc).even), [odd] "+&w"((acc).odd), [taps] "+&l"(w) \
                    : [at] "l"(x), [by] "i"(offset) \
                    : "q0", "q1", "q2", "q3", "memory")
 
@@ -480,7 +480,7 @@ static inline mlf_quad mlf_floats_all(float value) {
 
 static inline mlf_octet mlf_octet_times_each(mlf_octet v, mlf_quad even, mlf_quad odd) {
   __asm__(MLF_MVE_FLOAT "vmul.f32 %q0, %q0, %q2\n\tvmul.f32 %q1, %q1, %q3"
-          : "+w"(v.even), "+&w"(v.odd)
+          : "+&w"(v.even), "+&w"(v.odd)
           : "w"(even), "w"(odd));
   return v;
 }
@@ -544,7 +544,7 @@ static inline mlf_octet mlf_octet_except(mlf_octet v, int32_t value, int32_t ste
           "vpt.i32 eq, %q[odd], %[value]\n\t"
           "vaddt.i32 %q[odd], %q[odd], %[step]\n\t"
           "vmsr p0, %[predicate]"
-          : [predicate] "=&r"(predicate), [even] "+w"(v.even), [odd] "+w"(v.odd)
+          : [predicate] "=&r"(predicate), [even] "+&w"(v.even), [odd] "+&w"(v.odd)
           : [value] "r"(value), [step] "r"(step));
   return v;
 }

@@ -82,8 +82,8 @@ MLF_CALLED void mlf_fast_4x4(const mlf_four_pixels *pixels, const float *w, cons
       MLF_FAST_TOTAL_(4) MLF_FAST_TOTAL_(5) MLF_FAST_TOTAL_(6) MLF_FAST_TOTAL_(7)
       "vstrw.32 q4, [%[to]]\n\tadd %[to], %[pitch]\n\tvstrw.32 q5, [%[to]]\n\tadd %[to], %[pitch]\n\t"
       "vstrw.32 q6, [%[to]]\n\tadd %[to], %[pitch]\n\tvstrw.32 q7, [%[to]]"
-      : [x0] "+r"(x0), [x1] "+r"(x1), [x2] "+r"(x2), [x3] "+r"(x3), [w] "+r"(w),
-        [start] "+r"(start), [to] "+r"(to), [rows] "+r"(rows), [a] "=&r"(a), [c] "+r"(c)
+      : [x0] "+&r"(x0), [x1] "+&r"(x1), [x2] "+&r"(x2), [x3] "+&r"(x3), [w] "+&r"(w),
+        [start] "+&r"(start), [to] "+&r"(to), [rows] "+&r"(rows), [a] "=&r"(a), [c] "+&r"(c)
       : [pixels] "r"(pixels), [pitch] "r"(pitch), [run] "i"(offsetof(mlf_four_pixels, run)),
         [skip] "i"(offsetof(mlf_four_pixels, skip)), [next] "i"(offsetof(mlf_four_pixels, next))
       : "memory", "cc", "lr", "q0", "q1", "q3", "q4", "q5", "q6", "q7");
@@ -110,7 +110,7 @@ MLF_CALLED void mlf_fast_1x8(const float *x, const float *w, int32_t n, const fl
       "vadd.f32 q4, q0, q4\n\tvadd.f32 q5, q1, q5\n\t"
       "vmax.s32 q4, q4, q6\n\tvmax.s32 q5, q5, q6\n\t"
       "vstrw.32 q4, [%[to]]\n\tvstrw.32 q5, [%[to], #16]"
-      : [x] "+r"(x), [w] "+r"(w), [a] "=&r"(a), [c] "+r"(c)
+      : [x] "+&r"(x), [w] "+&r"(w), [a] "=&r"(a), [c] "+&r"(c)
       : [n] "r"(n), [start] "r"(start), [to] "r"(to)
       : "memory", "cc", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6");
 }
@@ -126,7 +126,7 @@ MLF_CALLED void mlf_fast_1x8(const float *x, const float *w, int32_t n, const fl
       "ldr %[n], [%[taps], %[skip]]\n\tadd %[x], %[n]\n\t" \
       "ldr %[n], [%[taps], %[wskip]]\n\tadd %[w], %[n]\n\t" \
       "subs %[rows], #1\n\tbne 1b\n\t" ends \
-      : [x] "+r"(x), [w] "+r"(w), [rows] "+r"(rows), [n] "+r"(n) \
+      : [x] "+&r"(x), [w] "+&r"(w), [rows] "+&r"(rows), [n] "+&r"(n) \
       : [lanes] "r"(lanes), [taps] "r"(taps), [start] "r"(start), [to] "r"(to), \
         [columns] "i"(offsetof(mlf_float_taps, columns)), \
         [step] "i"(offsetof(mlf_float_taps, step)), [skip] "i"(offsetof(mlf_float_taps, skip)), \

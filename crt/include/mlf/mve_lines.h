@@ -42,7 +42,7 @@ MLF_MVE_OPTIMISED static inline void mlf_line_push(int8_t *line, const int8_t *x
                    "vst43.8 {q0, q1, q2, q3}, [%[to]]!\n\t"
                    "subs %[turns], %[turns], #1\n\t"
                    "bne 1b"
-                   : [to] "+r"(line), [turns] "+r"(turns), [at] "+w"(at)
+                   : [to] "+&r"(line), [turns] "+&r"(turns), [at] "+&w"(at)
                    : [x] "r"(x), [pitch] "r"(pitch), [skip] "r"(13 * pitch), [last] "w"(last)
                    : "q0", "q1", "q2", "q3", "q4", "cc", "memory");
 }
@@ -59,7 +59,7 @@ static inline mlf_taps mlf_line_taps_of(const int8_t *w, int32_t n) {
       "vshlc %q[below], %[zero], #16\n\t"
       "vmov %q[across], %q[here]\n\t"
       "vshlc %q[across], %[zero], #24"
-      : [right] "=&w"(t.right), [below] "=&w"(t.below), [across] "=&w"(t.across), [zero] "+r"(zero)
+      : [right] "=&w"(t.right), [below] "=&w"(t.below), [across] "=&w"(t.across), [zero] "+&r"(zero)
       : [here] "w"(t.here));
   return t;
 }

@@ -90,8 +90,8 @@ MLF_MVE_OPTIMISED static inline void mlf_patch_push(int8_t *patches, const int8_
                    "subs %[n], %[n], #4\n\t"
                    "bgt 1b\n\t"
                    "vmsr p0, %[predicate]"
-                   : [predicate] "=&r"(predicate), [to] "+r"(patches), [at0] "+r"(at0),
-                     [at1] "+r"(at1), [n] "+r"(n)
+                   : [predicate] "=&r"(predicate), [to] "+&r"(patches), [at0] "+&r"(at0),
+                     [at1] "+&r"(at1), [n] "+&r"(n)
                    : [columns] "w"(columns), [around] "w"(around), [upper] "r"(upper),
                      [lower] "r"(lower), [step] "r"(4 * stride)
                    : "q0", "q1", "q2", "q3", "r0", "r1", "cc", "memory");
@@ -114,7 +114,7 @@ MLF_MVE_OPTIMISED static inline void mlf_patch_push(int8_t *patches, const int8_
                    "vmov %q[even][3], %q[even][1], r8, r12\n\t" \
                    "vmov %q[odd][2], %q[odd][0], r2, r6\n\t" \
                    "vmov %q[odd][3], %q[odd][1], r10, lr" \
-                   : [at] "+w"(patch), [even] "=&w"((sums).even), [odd] "=&w"((sums).odd) \
+                   : [at] "+&w"(patch), [even] "=&w"((sums).even), [odd] "=&w"((sums).odd) \
                    : [here] "w"((taps).here), [right] "w"((taps).right), \
                      [below] "w"((taps).below), [across] "w"((taps).across) \
                    : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "memory")

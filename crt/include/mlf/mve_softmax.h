@@ -19,7 +19,7 @@ static inline int32_t mlf_mve_most(const int8_t *x, int32_t n) {
                    "vldrb.8 q0, [%[x]], #16\n\t"
                    "vmaxv.s8 %[most], q0\n\t"
                    "letp lr, 1b"
-                   : [x] "+r"(x), [most] "+r"(most)
+                   : [x] "+&r"(x), [most] "+&r"(most)
                    : [n] "r"(n)
                    : "q0", "lr", "cc", "memory");
   return most;
@@ -40,7 +40,7 @@ static inline uint64_t mlf_mve_worths(const int8_t *x, int32_t n, const uint32_t
                    "vldrw.u32 q1, [%[table], q0, uxtw #2]\n\t"
                    "vaddlva.u32 %[low], %[high], q1\n\t"
                    "letp lr, 1b"
-                   : [x] "+l"(x), [low] "+r"(low), [high] "+r"(high)
+                   : [x] "+&l"(x), [low] "+&r"(low), [high] "+&r"(high)
                    : [n] "r"(n), [table] "r"(table), [from] "w"(from), [end] "w"(end)
                    : "q0", "q1", "lr", "cc", "memory");
   return ((uint64_t)high << 32) | low;
@@ -74,7 +74,7 @@ static inline void mlf_mve_shares(const int8_t *x, int8_t *y, int32_t n, const u
       "vmin.s32 q0, q0, %q[limit]\n\t"
       "vstrb.32 q0, [%[y]], #4\n\t"
       "letp lr, 1b"
-      : [x] "+l"(x), [y] "+l"(y)
+      : [x] "+&l"(x), [y] "+&l"(y)
       : [n] "r"(n), [table] "r"(table), [less] "r"(less), [zero] "r"(zero), [from] "w"(from),
         [end] "w"(end), [factors] "w"(factors), [down] "w"(down), [one] "w"(one), [limit] "w"(limit)
       : "q0", "q1", "lr", "cc", "memory");

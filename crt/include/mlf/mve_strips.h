@@ -23,7 +23,7 @@ extern "C" {
                      "vldrb.8 q0, [%[from]], %[by]\n\t" \
                      "vstrb.8 q0, [%[to]], #16\n\t" \
                      "le lr, 1b" \
-                     : [to] "+r"(spread_to), [from] "+r"(spread_from) \
+                     : [to] "+&r"(spread_to), [from] "+&r"(spread_from) \
                      : [count] "r"(n), [by] "i"(step) \
                      : "q0", "lr", "cc", "memory"); \
   } while (0)
@@ -36,7 +36,7 @@ static inline void mlf_mve_spread(int8_t *to, const int8_t *from, int32_t step, 
                    "add %[from], %[from], %[step]\n\t"
                    "vstrb.8 q0, [%[to]], #16\n\t"
                    "le lr, 1b"
-                   : [to] "+r"(to), [from] "+r"(from)
+                   : [to] "+&r"(to), [from] "+&r"(from)
                    : [n] "r"(n), [step] "r"(step)
                    : "q0", "lr", "cc", "memory");
 }

@@ -22,7 +22,7 @@ static inline mlf_halves mlf_halves_run(mlf_halves sums, const int8_t *x, int32_
                    "add %[x], %[x], %[step]\n\t"
                    "vadd.i16 %q[sums], %q[sums], q0\n\t"
                    "le lr, 1b"
-                   : [x] "+l"(x), [sums] "+w"(sums)
+                   : [x] "+&l"(x), [sums] "+&w"(sums)
                    : [n] "r"(n), [step] "r"(step)
                    : "q0", "lr", "cc", "memory");
   return sums;

@@ -23,7 +23,7 @@ static inline void mlf_mve_fill_s16(int16_t *to, int32_t value, int32_t n) {
                    "1:\n\t"
                    "vstrh.16 q0, [%[to]], #16\n\t"
                    "letp lr, 1b"
-                   : [to] "+r"(to)
+                   : [to] "+&r"(to)
                    : [value] "r"(value), [n] "r"(n)
                    : "q0", "lr", "cc", "memory");
 }
@@ -37,7 +37,7 @@ static inline mlf_quad mlf_quad_dot_s16(const int16_t *x, const int8_t **w, int3
   int32_t sum2 = b[2];
   int32_t sum3 = b[3];
   mlf_quad sums;
-  MLF_QUAD_DOT("vldrh.16", "vldrb.s16", "8", "vmladava.s16", "+l");
+  MLF_QUAD_DOT("vldrh.16", "vldrb.s16", "8", "vmladava.s16", "+&l");
   return sums;
 }
 

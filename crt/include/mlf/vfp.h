@@ -106,8 +106,8 @@ typedef struct {
         MLF_TOTALS_(16, 17, 18, 19) MLF_TOTALS_(20, 21, 22, 23) \
         MLF_TOTALS_(24, 25, 26, 27) MLF_TOTALS_(28, 29, 30, 31) \
         "vstmia %[sums], {s16-s31}" \
-        : [x0] "+r"(x0), [x1] "+r"(x1), [x2] "+r"(x2), [x3] "+r"(x3), [w] "+r"(w), \
-          [start] "+r"(start), [k] "+r"(k), [rows] "+r"(rows) \
+        : [x0] "+&r"(x0), [x1] "+&r"(x1), [x2] "+&r"(x2), [x3] "+&r"(x3), [w] "+&r"(w), \
+          [start] "+&r"(start), [k] "+&r"(k), [rows] "+&r"(rows) \
         : [pixels] "r"(pixels), [sums] "r"(sums), MLF_PLACE_(run), MLF_PLACE_(skip), \
           MLF_PLACE_(next) \
         : "memory", "cc", MLF_FLOATS_); \
@@ -141,7 +141,7 @@ typedef struct {
         MLF_ADD_(0, 8) MLF_ADD_(1, 9) MLF_ADD_(2, 10) MLF_ADD_(3, 11) \
         MLF_ADD_(4, 12) MLF_ADD_(5, 13) MLF_ADD_(6, 14) MLF_ADD_(7, 15) \
         "vstmia %[sums], {s0-s7}" \
-        : [x] "+r"(x), [w] "+r"(w), [k] "+r"(k) \
+        : [x] "+&r"(x), [w] "+&r"(w), [k] "+&r"(k) \
         : [n] "r"(n), [start] "r"(start), [sums] "r"(sums) \
         : "memory", "cc", MLF_FLOATS_); \
   }

@@ -36,7 +36,7 @@ MLF_CALLED void mlf_exact_rows(const float *w, int32_t stride, const float *x, i
       "4:\n\t" MLF_ROWS_("s4", "s8", "s12", "s16", "s20") MLF_ROWS_TURN_(4, 8, 12, 16, 20)
       "subs %[k], #1\n\tbne 4b\n\t"
       "5:\n\tvstmia %[sums], {s0-s3}"
-      : [x] "+r"(x), [w0] "+r"(w), [w1] "+r"(w1), [w2] "+r"(w2), [w3] "+r"(w3), [k] "+r"(k)
+      : [x] "+&r"(x), [w0] "+&r"(w), [w1] "+&r"(w1), [w2] "+&r"(w2), [w3] "+&r"(w3), [k] "+&r"(k)
       : [n] "r"(n), [sums] "r"(sums)
       : "memory", "cc", MLF_FLOATS_);
 }
