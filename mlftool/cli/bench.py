@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 
 from mlftool.cli.options import positive
 from mlftool.cli.run import repetitions
-from mlftool.cli.subject import FILE, add_subject_options, subjects
+from mlftool.cli.subject import FILE, add_subject_options, fitting, subjects
 from mlftool.cli.terminal import as_json, put, said
 from mlftool.errors import MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
 
 if TYPE_CHECKING:
-    from mlftool.insight.bench import Bench
+    from mlftool.insight import bench
+    from mlftool.insight.subject import Subject
+    from mlftool.runtime.execute import Place
+
+    _Job = tuple[Subject, Place]
 
 HELP = "measure an inference: microseconds on this computer, instructions on boards"
 GROUP = "run"
@@ -41,7 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mlftool.insight import bench, table
 
-    found = list(_measured(args))
+    def measure(job: _Job) -> bench.Bench:
+        subject, place = job
+        return bench.bench(subject, place, args.inputs, args.runs, args.repetitions)
+
+    refused: list[Problem] = []
+    found = list(fitting(measure, _jobs(args), refused))
     if args.json:
         data = [bench.to_json(one) for one in found]
         put(as_json(benches=data))
@@ -51,19 +60,21 @@ def run(args: argparse.Namespace) -> int:
         put(table.markdown(bench.tabled(found)))
     else:
         said(bench.text(found))
+    if refused:
+        raise MlfError(refused)
     return 0
 
 
-def _measured(args: argparse.Namespace) -> Iterator[Bench]:
-    from mlftool.insight.bench import bench, place_of
+def _jobs(args: argparse.Namespace) -> Iterator[_Job]:
+    """Each module with the place where it is measured."""
+    from mlftool.insight.bench import place_of
     from mlftool.targets import TARGETS
 
     file = str(args.file)
     if args.file.suffix not in MODEL_SUFFIXES:
         for subject in subjects(args, args.file):
             for on in args.on or [None]:
-                place = place_of(subject.interface.target, on, file)
-                yield bench(subject, place, args.inputs, args.runs, args.repetitions)
+                yield subject, place_of(subject.interface.target, on, file)
         return
     if args.target and args.on:
         text = "--target and --on: a model is compiled for the place where it runs"
@@ -73,4 +84,4 @@ def _measured(args: argparse.Namespace) -> Iterator[Bench]:
     for on, place in places:
         args.target = on if on in TARGETS and TARGETS[on].is_host else place.target
         (subject,) = subjects(args, args.file)
-        yield bench(subject, place, args.inputs, args.runs, args.repetitions)
+        yield subject, place

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mlftool.cli.subject import FILE, add_subject_options, subjects
+from mlftool.cli.subject import FILE, add_subject_options, fitting, subjects
 from mlftool.cli.terminal import as_json, put, said
+from mlftool.errors import MlfError, Problem
+
+if TYPE_CHECKING:
+    from mlftool.insight import profile as profiles
+    from mlftool.insight.subject import Subject
 
 HELP = "show what each layer costs on a simulated board: instructions, weights, code"
 GROUP = "see"
@@ -33,10 +39,11 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.insight import profile as profiles
     from mlftool.insight import table
 
-    found = (
-        profiles.profile(s, args.on, args.flags or "", args.inputs)
-        for s in subjects(args, args.file, on_board=True)
-    )
+    def measure(subject: Subject) -> profiles.Profile:
+        return profiles.profile(subject, args.on, args.flags or "", args.inputs)
+
+    refused: list[Problem] = []
+    found = fitting(measure, subjects(args, args.file, on_board=True), refused)
     if args.json:
         put(as_json(profiles=[profiles.to_json(p) for p in found]))
     elif args.csv:
@@ -46,4 +53,6 @@ def run(args: argparse.Namespace) -> int:
         for k, text in enumerate(texts):
             shown = ("\n" if k else "") + text
             put(shown) if args.markdown else said(shown)
+    if refused:
+        raise MlfError(refused)
     return 0

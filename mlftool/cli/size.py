@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.cli.subject import FILE, add_subject_options, subjects
+from mlftool.cli.subject import FILE, add_subject_options, fitting, subjects
 from mlftool.cli.terminal import as_json, put, said
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
@@ -34,23 +34,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mlftool.insight import size as sizes
 
-    found = _sizes(args, args.file, args.against)
+    refused: list[Problem] = []
+    found = _sizes(args, args.file, args.against, refused)
     if args.against is None:
         if args.json:
             put(as_json(sizes=[s.to_json() for s in found]))
         else:
             for k, size in enumerate(found):
                 said(("\n" if k else "") + sizes.text(size, args.depth))
+        _end(refused)
         return 0
     if args.json:
         hint = "mlftool diff --json has the differences of the sums"
         raise MlfError(Problem("MLF0405", "--against prints text; got --json", help=hint))
-    pairs = _pairs(args, list(found))
+    pairs = _pairs(args, list(found), refused)
     said("\n\n".join(sizes.compared(old, new, args.depth) for old, new in pairs))
+    _end(refused)
     return 0
 
 
-def _sizes(args: argparse.Namespace, file: Path, beside: Path | None) -> Iterator[Size]:
+def _end(refused: list[Problem]) -> None:
+    if refused:
+        raise MlfError(refused)
+
+
+def _sizes(
+    args: argparse.Namespace, file: Path, beside: Path | None, refused: list[Problem]
+) -> Iterator[Size]:
     from mlftool.insight import size as sizes
 
     if file.suffix == ".json":
@@ -58,8 +68,8 @@ def _sizes(args: argparse.Namespace, file: Path, beside: Path | None) -> Iterato
     elif _is_elf(file):
         yield sizes.measured(file, file.name)
     else:
-        for subject in subjects(args, file, True, beside):
-            yield sizes.size_of(subject, args.on)
+        found = subjects(args, file, True, beside)
+        yield from fitting(lambda subject: sizes.size_of(subject, args.on), found, refused)
 
 
 def _is_elf(file: Path) -> bool:
@@ -69,9 +79,11 @@ def _is_elf(file: Path) -> bool:
         return False  # who reads it will say why
 
 
-def _pairs(args: argparse.Namespace, new: list[Size]) -> list[tuple[Size, Size]]:
+def _pairs(
+    args: argparse.Namespace, new: list[Size], refused: list[Problem]
+) -> list[tuple[Size, Size]]:
     """Each program with the one of the same name; two single ones whatever their names."""
-    old = list(_sizes(args, args.against, args.file))
+    old = list(_sizes(args, args.against, args.file, refused))
     if len(old) == len(new) == 1:
         return [(old[0], new[0])]
     named = {s.name: s for s in old}

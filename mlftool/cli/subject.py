@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, flag_of
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from mlftool.manifest import Manifest
     from mlftool.manifest.entries import Entry
     from mlftool.module import ModuleSpec
+
+_Job = TypeVar("_Job")
+_Found = TypeVar("_Found")
 
 DEFAULT_TARGET = "cortex-m4"
 FILE = "MODEL.onnx|FILE.tar|MANIFEST.yaml"
@@ -55,6 +58,30 @@ def subjects(
     """
     check_options(args, file, beside)
     return _subjects(args, file, on_board)
+
+
+_DOES_NOT_BUILD = "MLF0608"
+
+
+def fitting(
+    measure: Callable[[_Job], _Found], jobs: Iterable[_Job], refused: list[Problem]
+) -> Iterator[_Found]:
+    """What can be measured of several. Programs that their board has no room for are problems of
+    `refused`, which the command raises once it has printed the others; without others they are
+    raised here. Raises MlfError."""
+    is_empty = True
+    for job in jobs:
+        try:
+            found = measure(job)
+        except MlfError as error:
+            if any(p.code != _DOES_NOT_BUILD for p in error.problems):
+                raise
+            refused += error.problems
+            continue
+        is_empty = False
+        yield found
+    if is_empty and refused:
+        raise MlfError(refused)
 
 
 def check_options(args: argparse.Namespace, file: Path, beside: Path | None = None) -> None:

@@ -89,8 +89,8 @@ def _here(subject: Subject, inputs: Path | None, runs: int, repetitions: int | N
 def _on_board(subject: Subject, place: Place, inputs: Path | None, repetitions: int) -> Bench:
     board, interface = place.board, subject.interface
     assert board is not None
-    elf = link_firmware(subject.bundle, interface, board, optimise=interface.flag)
     sample = sample_of(interface, inputs)
+    elf = link_firmware(subject.bundle, interface, board, optimise=interface.flag)
     figures = run_on_board(elf, board, interface, [sample], repetitions).figures
     about = (subject.name, interface.module, board.target, board.title, repetitions)
     count = round(figures["instructions"])
