@@ -256,7 +256,8 @@ def _place(v: View) -> str:
 
 
 def _norm(f: Facts) -> str:
-    return "" if f.attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
+    p = f.attrs.get("p", 2)
+    return "" if p > 0 else f"p is {p}, for which there is no norm; expected 1 or more"
 
 
 old("GlobalLpPool", Trait.KEPT, checks=(_norm,), resolve=spelt_window, extents=OF_BATCHES)

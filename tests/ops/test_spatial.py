@@ -10,6 +10,9 @@ import pytest
 from builders import Net
 from cases import Case, Results
 
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.errors import MlfError
+
 
 def _ints(rng: np.random.Generator, low: int, high: int, n: int) -> list[int]:
     return [int(x) for x in rng.integers(low, high, n)]
@@ -108,3 +111,13 @@ def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_matches_onnxruntime(case: Case, results: Results) -> None:
     results.check(case)
+
+
+@pytest.mark.parametrize("p", [0, -3])
+@pytest.mark.parametrize("op", ["LpPool", "GlobalLpPool"])
+def test_what_is_no_norm(op: str, p: int) -> None:
+    net = Net()
+    attrs = {"kernel_shape": [2, 2]} if op == "LpPool" else {}
+    model = net.model(net.node(op, net.input("x", np.float32, (1, 2, 4, 4)), p=p, **attrs))
+    with pytest.raises(MlfError, match=f"p is {p}, for which there is no norm; expected 1 or more"):
+        compile_module(ModuleSpec(model))

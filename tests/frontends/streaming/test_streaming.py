@@ -71,6 +71,16 @@ MODELS: dict[str, tuple[str, int, int, int]] = {
         4,
         0,
     ),
+    "norms": (
+        """(float[1,4,time] x) => (float[1,4,less] y) {
+        a = LpPool <kernel_shape = [5], pads = [4, 0], p = 3> (x)
+        b = Conv <pads = [2, 0]> (a, w443, v4)
+        y = LpPool <kernel_shape = [3], pads = [2, 0], strides = [2]> (b)
+    }""",
+        64,
+        2,
+        0,
+    ),
     "looks_ahead": (
         """(float[1,4,time] x) => (float[1,4,time] y) {
         a = Conv <pads = [2, 2]> (x, w445, v4)
