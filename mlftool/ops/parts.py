@@ -333,10 +333,36 @@ def concat(v: View) -> Kernel:
         operands.append(tensor_operand(v.graph, f"x{k}", name))
         parts.append({"k": k, "run": run, "offset": offset})
         offset += run
+    unit = v.y.dtype.bytes
+    copied = outer == 1 or all(p["run"] * unit >= _COPIED_BYTES for p in parts)
     return Kernel(
         "portable.concat",
         "concat.c.j2",
-        {"outer": outer, "row": offset, "parts": parts},
+        {"outer": outer, "row": offset, "parts": parts, "copied": copied},
         (*operands, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
         cost=v.y.elements * 5.0,
+        overlap=_places_of_parts(operands, parts, outer, offset, unit) if copied else {},
     )
+
+
+_COPIED_BYTES = 12  # runs from here on are memcpy's; compilers make vectors of shorter ones' loops
+
+
+def _places_of_parts(
+    operands: Sequence[Operand],
+    parts: Sequence[Mapping[str, int]],
+    outer: int,
+    row: int,
+    unit: int,
+) -> dict[str, tuple[int, int]]:
+    """A Kernel's `overlap`. Rows are written in order, so a part is whole until it is read if it
+    is so far after the result's start that its last row is not reached before; no row then
+    overlaps its copy. A part of a single row may stay where it is."""
+    far = 2 * outer * row * unit
+    names = [o.value for o in operands]
+    places = {}
+    for name, part in zip(names, parts, strict=True):
+        last = (outer - 1) * (row - part["run"]) + part["offset"]
+        least = last if outer == 1 else last + part["run"]
+        places[name] = least * unit, far
+    return {n: place for n, place in places.items() if names.count(n) == 1}

@@ -146,7 +146,6 @@ def _intervals(
             for d, distance in dying.items():
                 if distance != TOGETHER or live[d].size_bytes > size:
                     overlaps[d, name] = distance
-                    break
         areas = [o for o in call.kernel.operands if o.role == "scratch" and not o.local]
         if size := sum(aligned(o.bytes) for o in areas):
             live[scratch_name(step)] = Interval(scratch_name(step), size, step, step)

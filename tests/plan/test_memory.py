@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import NETWORKS, Network
 
+import mlftool.backend
 from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.plan.blocks import Interval, may_overlap
 from mlftool.plan.placement import best_placement, first_fit, lower_bound
@@ -200,6 +201,51 @@ def test_a_diamond_runs_one_branch_after_the_other() -> None:
     module = compile_model(net.model(net.node("Concat", *thin, axis=1)))
     assert module.program.memory.size_bytes == 400 + 16
     check_plan(module)
+
+
+PARTS = st.lists(st.integers(1, 40), min_size=1, max_size=4)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(PARTS, st.integers(1, 6), st.integers(0, 4), st.sampled_from((np.int32, np.float64)))
+def test_parts_of_a_concat_may_be_in_its_result(
+    widths: list[int], rows: int, again: int, kind: type
+) -> None:
+    """Of one row and of several, of long rows and short ones, a part twice."""
+    net, rng = Net(), np.random.default_rng(rows)
+    names = [net.input(f"x{k}", kind, (rows, n)) for k, n in enumerate(widths)]
+    parts = [net.node("CumSum", name, net.const(1, np.int64)) for name in names]
+    joined = net.node("Concat", *parts, *parts[again:], axis=1)
+    model = net.model(net.node("CumSum", joined, net.const(0, np.int64)))
+    check_plan(compile_model(model, target="cortex-m4"))
+    feeds = [rng.integers(-9, 9, (rows, n)).astype(kind) for n in widths]
+    sums = [np.cumsum(x, axis=1, dtype=kind) for x in feeds]
+    wanted = np.cumsum(np.concatenate([*sums, *sums[again:]], axis=1), axis=0, dtype=kind)
+    np.testing.assert_array_equal(mlftool.backend.run_model(model, feeds)[0], wanted)
+
+
+def joined(channels: list[int], size: int, axis: int) -> int:
+    """Bytes of the workspace in which stored convolutions of size x size pixels are joined."""
+    net, zero, parts = Net(), np.int8(0), []
+    x = net.dq(net.input("x", np.int8, (1, 1, size, size)), 0.1, zero)
+    for n in channels:
+        w = net.dq(net.const(np.ones((n, 1, 1, 1), np.int8)), 0.1, zero)
+        parts.append(net.q(net.node("Conv", x, w), 0.1, zero))
+    whole = net.node("Concat", *parts, axis=axis)
+    model = net.model(net.node("MaxPool", whole, kernel_shape=[size, size]))
+    module = compile_model(model, target="cortex-m4")
+    check_plan(module)
+    return module.program.memory.size_bytes
+
+
+def test_a_concat_of_channels_takes_one_part_less() -> None:
+    """The last part is the end of the result, so that its last row is at its place."""
+    assert joined([16, 16], 32, 1) <= 3 * 16 * 32 * 32 + 32
+
+
+def test_a_concat_of_whole_parts_is_where_they_are() -> None:
+    """Images of one channel, one after the other."""
+    assert joined([1, 1, 1], 32, 0) == 3 * 32 * 32
 
 
 def test_in_place_chains_cost_one_buffer() -> None:
