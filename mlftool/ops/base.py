@@ -267,7 +267,7 @@ class Op:
     traits: frozenset[Trait] = field(default_factory=frozenset)
     # Input types and attributes -> type of the output, for operators that onnx does not know.
     result: Result | None = None
-    # Of elementwise operators: the value of an element in C, and the headers that it needs.
+    # Of elementwise operators and tables: the value of an element in C, and its headers.
     expression: Expression | None = None
     includes: tuple[str, ...] = ()
     checks: tuple[Callable[[Facts], str], ...] = ()  # what is wrong with a node, or ""

@@ -335,6 +335,7 @@ class Store:
         self.operands: list[Operand] = []
         self._graph, self._out = v.graph, v.out
         self._index = {"linear": linear, "channel": channel, "scalar": "0"}
+        self._tables = {n.inputs[1] for n in nodes if has(n.op, Trait.TABLE)}
         env = {v.core.outputs[0]: Scalar(grouped(acc) if nodes else acc, v.y.dtype)}
         body = Body(v.graph, nodes, env, self._load)
         self.statements = body.statements
@@ -355,10 +356,12 @@ class Store:
 
     def _load(self, name: str, integers: Array | None = None) -> Scalar:
         type_ = self._graph.types[name]
-        kind = operand_kind(type_, self._out)
-        assert kind, name
         param = f"{FUSED}{len(self.operands)}"
         self.operands.append(tensor_operand(self._graph, param, name, integers))
+        if name in self._tables:
+            return Scalar(param, type_.dtype)
+        kind = operand_kind(type_, self._out)
+        assert kind, name
         dtype = type_.dtype if integers is None else int32
         return Scalar(fetch(dtype, param, self._index[kind]), dtype)
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from mlftool.ir.graph import View
+from collections.abc import Sequence
+
+from mlftool.ir.dtype import DType
+from mlftool.ir.graph import Node, View
 from mlftool.ops.base import Kernel, Operand, Trait, op
-from mlftool.ops.scalar import around
+from mlftool.ops.scalar import Exact, Scalar, around
 
 
-@op("mlf.Table", Trait.TABLE)
+def _read(node: Node, dtype: DType, args: Sequence[Scalar | None]) -> str:
+    """Of an element x and the whole table."""
+    x, results = args
+    return Exact(f"{results}[(uint8_t){x}]")
+
+
+@op("mlf.Table", Trait.TABLE, expression=_read)
 def table(v: View) -> Kernel:
     """y = table[(uint8_t)x]; input 1 holds the results for x's bytes 0, 1, ... 255."""
     x = v.core.inputs[0]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from mlftool.ir.edit import Editor, joined
-from mlftool.ir.graph import Graph, Node, View
-from mlftool.ops import Trait, UnsupportedError, is_a
-from mlftool.plan.select import offers
+from mlftool.ir.graph import Graph, Node
+from mlftool.ops import Trait, is_a
+from mlftool.plan.select import cost_of
 from mlftool.signs import places, retyped, rounds_late
 from mlftool.targets import Target
 
@@ -22,7 +22,7 @@ def without_borders(graph: Graph, target: Target) -> Graph:
     """The graph without TopBits that a neighbour takes over."""
     graph = _beside_kernels(graph)
     for node in [n for n in graph.nodes if is_a(n, Trait.TOP_BIT)]:
-        own = _cost(graph, node, target)
+        own = cost_of(graph, node, target)
         for other, join in ((_reader, _into_reader), (_maker, _into_maker)):
             e = Editor(graph)
             neighbour = other(e, node)
@@ -31,7 +31,7 @@ def without_borders(graph: Graph, target: Target) -> Graph:
                 continue
             e.substitute([neighbour, node], [made])
             better = e.finish()
-            if _cost(better, made, target) <= own + _cost(graph, neighbour, target):
+            if cost_of(better, made, target) <= own + cost_of(graph, neighbour, target):
                 graph = better
                 break
     return graph
@@ -44,27 +44,20 @@ def _beside_kernels(graph: Graph) -> Graph:
         for other in (_reader, _maker):
             while (view := other(e, node)) is not None and is_a(view, Trait.VIEW):
                 pair = [node, view] if other is _reader else [view, node]
-                node = _swapped(e, *pair)[other is _reader]
+                node = swapped(e, *pair)[other is _reader]
     return e.finish()
 
 
-def _swapped(e: Editor, first: Node, second: Node) -> tuple[Node, Node]:
-    """Two nodes, one of which is a view, in the other order."""
+def swapped(e: Editor, first: Node, second: Node) -> tuple[Node, Node]:
+    """Two nodes, one of which computes each element by itself and the other none, in the other
+    order."""
     x, y = e.types[first.inputs[0]], e.types[second.outputs[0]]
     like = replace(x, shape=y.shape) if is_a(second, Trait.VIEW) else replace(y, shape=x.shape)
     between = e.fresh(second.outputs[0] + ".view", like)
-    made = replace(second, inputs=first.inputs, outputs=(between,))
-    last = replace(first, inputs=(between,), outputs=second.outputs)
+    made = replace(second, inputs=(first.inputs[0], *second.inputs[1:]), outputs=(between,))
+    last = replace(first, inputs=(between, *first.inputs[1:]), outputs=second.outputs)
     e.substitute([first, second], [made, last])
     return made, last
-
-
-def _cost(graph: Graph, node: Node, target: Target) -> float:
-    """Instructions of its best kernel."""
-    try:
-        return offers(View(graph, node), target)[0].cost
-    except UnsupportedError:
-        return float("inf")
 
 
 def _reader(e: Editor, node: Node) -> Node | None:

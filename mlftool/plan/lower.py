@@ -12,6 +12,7 @@ from mlftool.plan.memory import aliases, plan_memory
 from mlftool.plan.program import Call, Program
 from mlftool.plan.schedule import schedule
 from mlftool.plan.select import Choose, select
+from mlftool.plan.tables import with_stored_tables
 from mlftool.targets import Target
 from mlftool.targets.pools import Pool
 
@@ -27,7 +28,7 @@ def lower(
 ) -> Program:
     """Decide everything for one target; `choose` has the last word on kernels of the outermost
     graph, `inside` on those of subgraphs. Raises MlfError for nodes that no kernel can compute."""
-    graph = schedule(without_borders(graph, target))
+    graph = schedule(with_stored_tables(without_borders(graph, target), target))
     calls = tuple(_with_parts(c, target, file, inside) for c in select(graph, target, file, choose))
     alias = aliases(graph)
     memory = plan_memory(graph, calls, alias, workspace_io, pools, file)

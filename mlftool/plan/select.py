@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from mlftool.errors import MlfError, Problem, did_you_mean
-from mlftool.ir.graph import Graph, View
+from mlftool.ir.graph import Graph, Node, View
 from mlftool.ops import OPS, Kernel, Trait, UnsupportedError, is_a
 from mlftool.plan.program import Call
 from mlftool.plan.soft_floats import with_soft_floats
@@ -69,6 +69,14 @@ def offers(v: View, target: Target, measured: bool = False) -> tuple[Kernel, ...
     others = [_bid(s, v) for s in fitting if s.measured]
     made += sorted((b for b in others if b is not None), key=lambda b: b.name)
     return tuple(k for k in made if k.params.get("fused") == made[0].params.get("fused"))
+
+
+def cost_of(graph: Graph, node: Node, target: Target) -> float:
+    """Instructions of a node's best kernel; infinity if there is none."""
+    try:
+        return offers(View(graph, node), target)[0].cost
+    except UnsupportedError:
+        return float("inf")
 
 
 def lean(v: View, kernels: Sequence[Kernel]) -> Kernel:

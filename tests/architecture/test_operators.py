@@ -170,7 +170,7 @@ def test_what_a_record_says_fits_together(op: Op) -> None:
     if op.turned is not None:
         turned = op.turned({"axis": 1, "axes": [1]}, [0, 2, 1])
         assert turned.get("axis") == 2 or turned["axes"] == [2]
-    assert (Trait.ELEMENTWISE in op.traits) == (op.expression is not None)
+    assert bool({Trait.ELEMENTWISE, Trait.TABLE} & op.traits) == (op.expression is not None)
 
 
 def test_an_operator_has_one_record() -> None:

@@ -345,6 +345,23 @@ def tables(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
+def tabled(seed: int) -> onnx.ModelProto:
+    """Convolutions whose stored results a function of one byte follows, moved in between or not."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    pixel: dict[str, Any] = {"x": (1, 9, 1, 1), "w": (6, 9, 1, 1), "group": 1, "attrs": {}}
+    shapes = [_geometry(rng, k % 3 == 2, k) for k in range(11)]
+    outs = []
+    for k, g in enumerate((*shapes, pixel)):
+        kind, unit = np.uint8 if k % 5 == 2 else np.int8, rng.uniform(0.01, 0.1)
+        stored = net.dq(_layer(net, rng, k, g), unit, kind(rng.integers(0, 128)))
+        if k % 4 == 1:
+            stored = net.node("Reshape", stored, net.const(np.array([-1], np.int64)))
+        y = net.node(("HardSwish", "Sigmoid", "LeakyRelu")[k % 3], stored)
+        outs.append(net.q(y, unit * rng.uniform(0.3, 2), np.int8(rng.integers(-128, 128))))
+    return net.model(*outs)
+
+
 def means(seed: int) -> onnx.ModelProto:
     """Windows inside their images: whole ones, whole rows, parts, and 255 elements; some with
     channels, a type or a padding that no vector takes."""
