@@ -92,8 +92,14 @@ the operator's record says.
   NaN where a weight is infinite.
 * GridSample at a coordinate that is a NaN or infinite: it is outside of the image; onnxruntime
   casts it to an integer, which is undefined.
-* A NaN wins in a maximum wherever it is, as in numpy: in Max, ReduceMax, ArgMax, Hardmax, MaxPool
-  and GlobalMaxPool. In onnxruntime's Hardmax, MaxPool and GlobalMaxPool that depends on its place.
+* NaN: Max, Min, Clip, Relu, sums, Softmax and all activations give NaN where onnxruntime does, on
+  every core. A NaN wins in a maximum or minimum wherever it is, as in numpy: in ReduceMax, ArgMax,
+  Hardmax, MaxPool and their kin. onnxruntime's reductions and ArgMax pass over it; in its Hardmax,
+  MaxPool and GlobalMaxPool it depends on the NaN's place, the processor and the channels. TopK of
+  NaNs differs, too.
+* Clip with one limit leaves an infinity on the other side; onnxruntime makes it 3.4e38.
+* An output that is also an input is a copy named `x.out`, where the model says `x`, and one that is
+  listed twice is `y` and `y.out` (warning MLF0316): C's structs and test vectors tell them apart.
 * TreeEnsembleClassifier of two classes with weights of both gives one of its labels; onnxruntime
   gives 1 or 0, which are others where the labels are whole numbers.
 * A TreeEnsembleRegressor's target that no leaf gives a weight is its base value, as in the

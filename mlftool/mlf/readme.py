@@ -118,6 +118,8 @@ def _build(archive: Archive, m: ModuleRecord, interface: Interface | None) -> It
         optimise = interface.flag if interface else "-O2"
         yield f"cc {flags.replace('OPTIMISE', optimise)} -c {' '.join(sources)}"
         yield "```"
+        yield ""
+        yield "On a computer link the objects with `-lm`: square roots are functions of C there."
         if calls_runtime and not carried:
             yield ""
             yield "`CRT` is TVM's or mlftool's C runtime, which this version does not contain."

@@ -39,6 +39,39 @@ def test_padding_is_never_negative(op: str, tmp_path: Path) -> None:
             np.testing.assert_array_equal(next(iter(got.values())), value)
 
 
+def test_maxima_of_nan(tmp_path: Path) -> None:
+    """Elements and reductions as numpy has them; in a window a number replaces a NaN before it."""
+    rng = np.random.default_rng(4)
+    net = Net()
+    a, b = (net.input(name, np.float32, (2, 3, 8)) for name in "ab")
+    one, three = net.const(np.float32(-1)), net.const(np.float32(3))
+    last = net.const(np.array([2]))
+    outs = [
+        *(net.node("Max", a, b), net.node("Min", a, b), net.node("Relu", a)),
+        *(net.node("Clip", a, one, three), net.node("Clip", a, one)),
+        *(net.node("ReduceMax", a, last), net.node("ReduceMin", a, last)),
+        *(net.node("ArgMax", a, axis=2), net.node("ArgMin", a, axis=2)),
+        net.node("MaxPool", a, kernel_shape=[2], strides=[2]),
+    ]
+    x, y = rng.normal(size=(2, 2, 3, 8)).astype(np.float32)
+    x[rng.random(x.shape) < 0.3] = np.nan
+    y[rng.random(y.shape) < 0.3] = np.nan
+    x[0, 0, :2] = np.nan
+    x[1, 0, 0] = np.inf
+    first, second = x[..., 0::2], x[..., 1::2]
+    wanted = [
+        *(np.maximum(x, y), np.minimum(x, y), np.maximum(x, 0), np.clip(x, -1, 3)),
+        *(np.maximum(x, -1), x.max(2, keepdims=True), x.min(2, keepdims=True)),
+        *(x.argmax(2)[..., None], x.argmin(2)[..., None]),
+        np.where(np.isnan(second) | ~(first >= second), second, first),
+    ]
+    job = Job(net.model(*outs), [{"a": x, "b": y}])
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
+    for got, want in zip(job.results[0].values(), wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_an_axis_that_keeps_its_extent_is_resized(mode: str, tmp_path: Path) -> None:
     """A crop of all axes that stay, of one beside an axis that changes, and a scale that gives the

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import Net
 
 import mlftool
 from mlftool.backends import Backend, BackendCode, register_backend
@@ -135,6 +136,28 @@ def test_the_readme_of_an_archive_builds_it(tmp_path: Path) -> None:
         assert len(command) == 1
         run = subprocess.run(command[0], cwd=folder, shell=True, capture_output=True, text=True)
         assert (run.returncode, run.stderr) == (0, ""), run.stderr
+
+
+def test_the_readme_names_the_libraries_to_link(tmp_path: Path) -> None:
+    """Of a model that calls C's square root."""
+    net = Net()
+    x = net.input("x", np.float32, (1, 8))
+    y = net.node("LayerNormalization", x, net.const(np.ones(8), np.float32))
+    bundle = compile_modules([ModuleSpec(net.model(y), "m")])
+    for name, data in bundle.files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    page = bundle.text("README.md")
+    (command,) = re.findall(r"```sh\n(.*?)\n```", page)
+    subprocess.run(command, cwd=tmp_path, shell=True, check=True)
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    linked = "cc main.c *.o -o program"
+    libraries = " ".join(re.findall(r"`(-l\w+)`", page))
+    ran = [
+        subprocess.run(f"{linked} {words}", cwd=tmp_path, shell=True, capture_output=True)
+        for words in ("", libraries)
+    ]
+    assert [r.returncode == 0 for r in ran] == [False, True], ran
 
 
 @pytest.mark.parametrize("options", EXECUTORS, ids=lambda o: "-".join(map(str, o.values())))
