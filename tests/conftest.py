@@ -1,6 +1,7 @@
 """--update-golden writes what tests recorded anew; read the difference before you commit it."""
 
 import gc
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,15 @@ def cache_of_builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             patch.setenv(name, value)
         yield path
     kept.forget_old()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_progress() -> Iterator[None]:
+    """Commands that run in this process tell a log nothing of what takes long, since on a busy
+    machine anything may, and tests compare all lines. Other processes get -q."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mlftool.cli.terminal.LATER_S", math.inf)
+        yield
 
 
 @pytest.fixture(scope="module")

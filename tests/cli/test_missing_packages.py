@@ -21,7 +21,7 @@ def test_what_is_missing_is_named(tmp_path: Path, package: str) -> None:
     out = tmp_path / "m.tar"
     words = ["check", str(file)] if package == "yaml" else ["compile", str(file), "-o", str(out)]
     done = subprocess.run(
-        [sys.executable, "-m", "mlftool", *words],
+        [sys.executable, "-m", "mlftool", *words, "-q"],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,

@@ -143,6 +143,18 @@ def test_a_log_gets_a_line_for_what_takes_long(monkeypatch: pytest.MonkeyPatch) 
         assert log.getvalue().splitlines() == wanted
 
 
+def test_slow_machines_add_no_lines_to_what_tests_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """conftest.py: commands in a test's own process report no progress, however slow they are."""
+    now = time.monotonic
+    monkeypatch.setattr("mlftool.cli.terminal.BEAT_S", 0.01)
+    monkeypatch.setattr("mlftool.cli.terminal.time.monotonic", lambda: 1000 * now())
+    model = REPO / "examples" / "models" / "vibration_int8.onnx"
+    assert main(["check", str(model)]) == 0
+    assert capsys.readouterr().err.splitlines() == [f"{model}: no problems"]
+
+
 def test_verbose_names_every_step() -> None:
     log = io.StringIO()
     with Terminal(log, verbose=True).progress(), step("outer"), step("inner"):

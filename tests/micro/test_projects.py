@@ -411,7 +411,7 @@ def test_a_project_stays_if_the_next_one_cannot_be_made(
     (old / "model.tar").write_bytes(b"mine")
     command("compile", OWN / "gesture_int8.onnx", "-o", tmp_path / "plain.tar")
     for wrong in ("plain.tar", "missing.tar"):
-        done = command("micro", "create", old, tmp_path / wrong, "host", "-f")
+        done = command("micro", "create", old, tmp_path / wrong, "host", "-f", "-q")
         assert done.returncode == 2
         (line,) = done.stderr.splitlines()
         assert "error[MLF" in line
