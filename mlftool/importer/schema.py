@@ -200,7 +200,8 @@ def _onnx_name(type_: TensorType) -> str:
 
 @cache
 def _domains() -> frozenset[str]:
-    return frozenset(schema.domain for schema in onnx.defs.get_all_schemas_with_history())
+    found = {domain for domain, _ in onnx.helper.OP_SET_ID_VERSION_MAP}
+    return frozenset("" if domain == "ai.onnx" else domain for domain in found)
 
 
 def is_own(node: NodeProto) -> bool:

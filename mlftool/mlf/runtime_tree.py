@@ -58,12 +58,13 @@ def helper_headers() -> dict[str, bytes]:
 
 def headers_of(sources: Iterable[bytes]) -> dict[str, bytes]:
     """Those of `helper_headers` that these sources include, and what they include themselves."""
-    every = helper_headers()
+    folder = crt_root() / "include" / "mlf"
     found: dict[str, bytes] = {}
-    texts = list(sources)
+    texts, seen = list(sources), set[bytes]()
     while texts:
-        for name in sorted({_HEADERS + n.decode() for n in _INCLUDE.findall(texts.pop())}):
-            if name in every and name not in found:
-                found[name] = every[name]
-                texts.append(every[name])
+        for name in set(_INCLUDE.findall(texts.pop())) - seen:
+            seen.add(name)
+            if (path := folder / name.decode()).is_file():
+                found[f"{_HEADERS}{path.name}"] = path.read_bytes()
+                texts.append(found[f"{_HEADERS}{path.name}"])
     return dict(sorted(found.items()))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -59,13 +60,18 @@ def literal(value: Any, dtype: DType) -> str:
     elif math.isinf(number):
         text = "INFINITY"
     else:
-        # Shortest decimal that reads back as the same value.
-        text = np.format_float_scientific(abs(number), unique=True, trim="0", exp_digits=1)
-        _, exponent = text.split("e")
-        if -5 < int(exponent) < 7:
-            text = np.format_float_positional(abs(number), unique=True, trim="0")
-        text += "f" if dtype.bits == 32 else ""
+        text = _decimal(abs(number)) + ("f" if dtype.bits == 32 else "")
     return f"-{text}" if np.signbit(number) and not math.isnan(number) else text
+
+
+@lru_cache(4096, typed=True)  # typed: 0.1 of float32 is another number than that of float64
+def _decimal(number: np.floating[Any]) -> str:
+    """The shortest decimal that reads back as `number`, which is finite and not negative."""
+    text = np.format_float_scientific(number, unique=True, trim="0", exp_digits=1)
+    _, exponent = text.split("e")
+    if -5 < int(exponent) < 7:
+        text = np.format_float_positional(number, unique=True, trim="0")
+    return text
 
 
 def number(value: Any, dtype: DType) -> str:

@@ -148,8 +148,10 @@ def program_faults(program: Program) -> Iterator[str]:
     yield from _nodes(program)
     yield from _figures(program)
     yield from _lifetimes(program)
+    graph = program.graph
+    read = {*graph.outputs, *(name for node in graph.nodes for name in node.inputs)}
     for k, call in enumerate(program.calls):
-        yield from (f"call {k}: {text}" for text in _operands(program.graph, call))
+        yield from (f"call {k}: {text}" for text in _operands(graph, call, read))
         for key, part in call.parts.items():
             yield from (f"call {k}, {key}: {text}" for text in program_faults(part))
 
@@ -215,12 +217,9 @@ def _lifetimes(program: Program) -> Iterator[str]:
             yield f"'{name}' of {size} bytes has a buffer of {buffer.size_bytes}"
 
 
-def _is_read(graph: Graph, name: str) -> bool:
-    return name in graph.outputs or any(name in node.inputs for node in graph.nodes)
-
-
-def _operands(graph: Graph, call: Call) -> Iterator[str]:
-    """A kernel's parameters are its node's tensors, with their types; a subgraph has its arena."""
+def _operands(graph: Graph, call: Call, read: set[str]) -> Iterator[str]:
+    """A kernel's parameters are its node's tensors, with their types; a subgraph has its arena.
+    `read` is what nodes and the graph's outputs read."""
     node, operands = call.node, call.kernel.operands
     for o in operands:
         if o.role not in ("in", "out"):
@@ -231,7 +230,7 @@ def _operands(graph: Graph, call: Call) -> Iterator[str]:
             yield f"{node.label}: '{o.value}' is {graph.types[o.value].dtype}, not {o.ctype}"
     written = [o.value for o in operands if o.role == "out"]
     # A kernel may leave out what has no bytes; and what is never read, as walk.py sees.
-    expected = [n for n in node.outputs if n and graph.types[n].bytes and _is_read(graph, n)]
+    expected = [n for n in node.outputs if n and graph.types[n].bytes and n in read]
     if not set(expected) <= set(written) or len(set(written)) != len(written):
         yield f"{node.label} writes {written}; expected {expected}"
     if call.parts:
