@@ -129,6 +129,27 @@ def check_boards(manifest: Manifest, labels: Labels) -> None:
         raise MlfError(problems)
 
 
+def check_files(manifest: Manifest) -> None:
+    """Raises MlfError for files whose names Bazel cannot pass on: it reads the letters of a BUILD
+    file byte by byte, and a rule's request has them encoded twice."""
+    problems = []
+    remedy = "rename the file, or build without Bazel: mlftool build"
+    for model in manifest.models.values():
+        named = [("model", model.model), ("tuning", model.tuning or "")]
+        named += [("data", path) for path in model.data_files]
+        named += [("backends", path) for path in model.backend_files]
+        named += [("quantize.data", model.quantize.data)] if model.quantize else []
+        named += [("test.vectors", model.test.vectors)] if model.test else []
+        for key, name in named:
+            if not name.isascii():
+                path = f"models.{model.name}.{key}"
+                text = f"Bazel takes names of files in ASCII alone; got '{name}'"
+                at, file = manifest.place(path), str(manifest.file)
+                problems.append(Problem("MLF0115", text, file, *at, path, remedy))
+    if problems:
+        raise MlfError(problems)
+
+
 def check_budgets(manifest: Manifest) -> None:
     """Raises MlfError for budgets of models without test vectors: Bazel compares what a run takes,
     and would name a target of a package that the user has not written."""
@@ -381,6 +402,7 @@ def main(arguments: Iterable[str]) -> int:
         manifest = load(file)
         check_boards(manifest, Labels(manifest, label))
         check_budgets(manifest)
+        check_files(manifest)
     except MlfError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -19,6 +19,7 @@ from mlftool.manifest.bazel import (
     call,
     check_boards,
     check_budgets,
+    check_files,
     loaded,
     measured,
     model_calls,
@@ -68,6 +69,7 @@ def build_file(
     if known is None:
         check_boards(manifest, labels)
     check_budgets(manifest)
+    check_files(manifest)
     return _text(manifest, labels, own, rules)
 
 

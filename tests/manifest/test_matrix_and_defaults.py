@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import jsonschema
@@ -212,3 +213,26 @@ def test_a_budget_for_a_strange_target(folder: Path) -> None:
     said = problem(HEAD + text)
     assert "models.g.budget.targets.cortex-m5: not a target of the model; got 'cortex-m5'" in said
     assert "did you mean 'cortex-m4'?" in said
+
+
+def test_bazel_takes_no_file_by_another_alphabet(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each with its line; without Bazel any name will do."""
+    for name in ("gesture_int8.onnx", "gesture_int8.npz"):
+        shutil.copy(folder / name, folder / f"détails_{name}")
+    text = HEAD + "  g:\n    model: détails_gesture_int8.onnx\n    targets: [host]\n"
+    text += "    test: {vectors: détails_gesture_int8.npz}\n"
+    file = manifest(text)
+    assert main(["check", str(file)]) == 0
+    capsys.readouterr()
+    Path("WORKSPACE").touch()
+    made = [str(file), "//:models.yaml", "@mlftool", str(folder / "store"), str(folder / "made")]
+    for run in (lambda: repository(made), lambda: main(["bazel", str(file), "--write", "BUILD"])):
+        assert run() == 2
+        said = capsys.readouterr().err
+        for line, key, name in ((4, "model", "onnx"), (6, "test.vectors", "npz")):
+            assert f"{file.name}:{line}:" in said
+            assert f" error[MLF0115]: models.g.{key}: Bazel takes names of files in ASCII" in said
+            assert f"got 'détails_gesture_int8.{name}'" in said
+    assert not Path("BUILD").exists()
