@@ -27,21 +27,21 @@ def refused(data: bytes) -> MlfError:
 
 def test_all_reasons_at_once() -> None:
     """Those of operators that read what a refused one made, too, but none that follows from it."""
-    problems = refused(chain(["EXP", "POW", "SIN", "RESHAPE", "MyOperator", "FILL"])).problems
+    problems = refused(chain(["EXP", "BITCAST", "SIN", "RESHAPE", "MyOperator", "FILL"])).problems
     assert [(p.code, p.path) for p in problems] == [
-        ("MLF0301", "operator 1 POW 't2'"),
+        ("MLF0301", "operator 1 BITCAST 't2'"),
         ("MLF0301", "operator 4 MyOperator 't5'"),
         ("MLF0302", "operator 5 FILL 't6'"),
     ]
     tensors = [floats("x", 1, 4), floats("w", 2, 4), floats("made", 2, 4), floats("y", 1, 2)]
-    ops = [Op("POW", (1,), (2,)), Op("FULLY_CONNECTED", (0, 2), (3,), "FullyConnectedOptions")]
+    ops = [Op("BITCAST", (1,), (2,)), Op("FULLY_CONNECTED", (0, 2), (3,), "FullyConnectedOptions")]
     problems = refused(model(Sub(tensors, ops, (0, 1), (3,)))).problems
-    assert [p.path for p in problems] == ["operator 0 POW 'made'"]
+    assert [p.path for p in problems] == ["operator 0 BITCAST 'made'"]
     tensors = [T(f"t{k}", (4,), "float32") for k in range(4)]
-    ops = [Op(kind, (0,), (k + 1,)) for k, kind in enumerate(("POW", "BUCKETIZE", "MyOperator"))]
+    ops = [Op(kind, (0,), (k + 1,)) for k, kind in enumerate(("BITCAST", "BUCKETIZE", "MyOperator"))]
     problems = refused(model(Sub(tensors, ops, (0,), (1, 2, 3)))).problems
     assert [p.path for p in problems] == [
-        "operator 0 POW 't1'",
+        "operator 0 BITCAST 't1'",
         "operator 1 BUCKETIZE 't2'",
         "operator 2 MyOperator 't3'",
     ]
@@ -49,10 +49,10 @@ def test_all_reasons_at_once() -> None:
 
 def test_the_command_line_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "m.tflite"
-    file.write_bytes(chain(["POW"]))
+    file.write_bytes(chain(["BITCAST"]))
     assert main(["compile", str(file), "-o", str(tmp_path / "m.tar")]) == BAD_INPUT
     said = capsys.readouterr().err
-    assert f"{file}: error[MLF0301]: operator 0 POW 't1': the operator is not supported" in said
+    assert f"{file}: error[MLF0301]: operator 0 BITCAST 't1': the operator is not supported" in said
     assert not (tmp_path / "m.tar").exists()
 
 
