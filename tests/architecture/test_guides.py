@@ -35,6 +35,7 @@ TOUCHES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", GUIDES)
 def test_following_the_guide_works(name: str, tmp_path: Path) -> None:
     copy_project(tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nested import Workspace, digests, make_workspace
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 INTERPRETER = Path("/usr/bin/python3")
 REPOSITORY = """

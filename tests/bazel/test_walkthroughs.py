@@ -35,6 +35,7 @@ def words(text: str) -> str:
 
 
 # Each page goes on where the one before it ends.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("names", [("tutorial", "boards", "rebuilds"), ("migration_genrules",)])
 def test_every_command_of_the_pages_works(
     tmp_path: Path, cache: Path, names: tuple[str, ...]

@@ -77,6 +77,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Array]]:
     return results("host", tmp_path_factory.mktemp("host"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", BOARDS)
 def test_the_bits_of_every_operator(
     target: str, here: list[dict[str, Array]], tmp_path: Path

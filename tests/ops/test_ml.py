@@ -278,6 +278,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], 
     return Results(CASES, tmp_path_factory.mktemp("ml"), selected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_matches_onnxruntime(case: Case, results: Results) -> None:
     results.check(case)

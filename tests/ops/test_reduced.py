@@ -276,6 +276,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], 
     return Results(CASES, tmp_path_factory.mktemp("reduced"), selected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_matches_the_oracle(case: Case, results: Results) -> None:
     results.check(case)

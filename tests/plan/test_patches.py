@@ -170,7 +170,7 @@ def parts(module: Module | None) -> list[int]:
     return [len(c.parts) for c in module.program.calls if c.node.op == "mlf.Patches"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
 def test_same_bits_in_less_memory(

@@ -104,6 +104,7 @@ def portable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     return jobs
 
 
+@pytest.mark.sampled(2)
 def test_bits_of_the_portable_kernels(
     target: str, jobs: dict[str, Job], portable: dict[str, Job], tmp_path: Path
 ) -> None:

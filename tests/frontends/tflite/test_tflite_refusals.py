@@ -38,7 +38,9 @@ def test_all_reasons_at_once() -> None:
     problems = refused(model(Sub(tensors, ops, (0, 1), (3,)))).problems
     assert [p.path for p in problems] == ["operator 0 BITCAST 'made'"]
     tensors = [T(f"t{k}", (4,), "float32") for k in range(4)]
-    ops = [Op(kind, (0,), (k + 1,)) for k, kind in enumerate(("BITCAST", "BUCKETIZE", "MyOperator"))]
+    ops = [
+        Op(kind, (0,), (k + 1,)) for k, kind in enumerate(("BITCAST", "BUCKETIZE", "MyOperator"))
+    ]
     problems = refused(model(Sub(tensors, ops, (0,), (1, 2, 3)))).problems
     assert [p.path for p in problems] == [
         "operator 0 BITCAST 't1'",
