@@ -282,8 +282,8 @@ static inline void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int
     register uint32_t w3_ __asm__("r10"); \
     __asm__ volatile( \
         "1:\n\t" times(step) more \
-        : [w] "+&r"(weights), [x] "+&r"(from), [low0] "+&r"(low##00), [all0] "+&r"(all##0), \
-          [low1] "+&r"(low##02), [all1] "+&r"(all##1), [xa] "=&r"(xa_), [xb] "=&r"(xb_), \
+        : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(low##00), [all0] "+r"(all##0), \
+          [low1] "+r"(low##02), [all1] "+r"(all##1), [xa] "=&r"(xa_), [xb] "=&r"(xb_), \
           [w0] "=&r"(w0_), [w1] "=&r"(w1_), [w2] "=&r"(w2_), [w3] "=&r"(w3_) \
         : [end] "r"(stop) \
         : "memory", "cc"); \

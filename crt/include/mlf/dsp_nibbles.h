@@ -122,8 +122,8 @@ MLF_INLINE void mlf_dot_1x2_top_s4_(uint32_t w, uint32_t xa, uint32_t xb, int32_
                        MLF_SMLAD_(second1, xc, t) "ldr %[t], %[end]\n\t" \
                                                   "cmp %[x0], %[t]\n\t" \
                                                   "bne 1b" \
-        : [w] "+&r"(weights), [x0] "+&r"(p0), [x1] "+&r"(p1), [first0] "+&r"(s00), \
-          [second0] "+&r"(s01), [first1] "+&r"(s10), [second1] "+&r"(s11), [u] "=&r"(u_), \
+        : [w] "+r"(weights), [x0] "+r"(p0), [x1] "+r"(p1), [first0] "+r"(s00), \
+          [second0] "+r"(s01), [first1] "+r"(s10), [second1] "+r"(s11), [u] "=&r"(u_), \
           [t] "=&r"(t_), [xa] "=&r"(xa_), [xb] "=&r"(xb_), [xc] "=&r"(xc_) \
         : [mask] "r"(MLF_S4_MASK), [end] "m"(stop) \
         : "memory", "cc"); \
@@ -159,8 +159,8 @@ MLF_INLINE void mlf_dot_1x2_top_s4_(uint32_t w, uint32_t xa, uint32_t xb, int32_
     uint32_t u_, v_, t_, xa_, xb_; \
     __asm__ volatile("1:\n\t" input MLF_SUMS_S4_(sum0, sum1, u) \
                          MLF_SUMS_S4_(sum2, sum3, v) "cmp %[x], %[end]\n\tbne 1b" \
-                     : [w] "+&r"(weights), [x] "+&r"(from), [sum0] "+&r"(s0), [sum1] "+&r"(s1), \
-                       [sum2] "+&r"(s2), [sum3] "+&r"(s3), [u] "=&r"(u_), [v] "=&r"(v_), \
+                     : [w] "+r"(weights), [x] "+r"(from), [sum0] "+r"(s0), [sum1] "+r"(s1), \
+                       [sum2] "+r"(s2), [sum3] "+r"(s3), [u] "=&r"(u_), [v] "=&r"(v_), \
                        [t] "=&r"(t_), [xa] "=&r"(xa_), [xb] "=&r"(xb_) \
                      : [mask] "r"(MLF_S4_MASK), [end] "r"(stop) \
                      : "memory", "cc"); \

@@ -103,8 +103,8 @@ MLF_INLINE int32_t mlf_second_sum(int64_t both) {
     register uint32_t x2_ __asm__("r12"); \
     __asm__ volatile( \
         "1:\n\t" MLF_GAP_3 MLF_GAP_3 "cmp %[w], %[end]\n\tbne 1b" \
-        : [w] "+&r"(weights), [x] "+&r"(from), [low0] "+&r"(low0_), [high0] "+&r"(high0_), \
-          [low1] "+&r"(low1_), [high1] "+&r"(high1_), [low2] "+&r"(low2_), [high2] "+&r"(high2_), \
+        : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(low0_), [high0] "+r"(high0_), \
+          [low1] "+r"(low1_), [high1] "+r"(high1_), [low2] "+r"(low2_), [high2] "+r"(high2_), \
           [u] "=&r"(u_), [x0] "=&r"(x0_), [x1] "=&r"(x1_), [x2] "=&r"(x2_) \
         : [end] "r"(stop) \
         : "memory", "cc"); \
@@ -132,7 +132,7 @@ MLF_INLINE int32_t mlf_second_sum(int64_t both) {
     __asm__ volatile( \
         "1:\n\tldm %[w]!, {%[w0], %[w1], %[w2], %[w3]}\n\t" MLF_FOUR_GAPS("%[w0]", "%[w1]") \
             MLF_FOUR_GAPS("%[w2]", "%[w3]") "cmp %[w], %[end]\n\tbne 1b" \
-        : [w] "+&r"(weights), [x] "+&r"(from), [sum] "+&r"(total), [u] "=&r"(u_), [v] "=&r"(v_), \
+        : [w] "+r"(weights), [x] "+r"(from), [sum] "+r"(total), [u] "=&r"(u_), [v] "=&r"(v_), \
           [w0] "=&r"(w0_), [w1] "=&r"(w1_), [w2] "=&r"(w2_), [w3] "=&r"(w3_) \
         : [end] "r"(stop) \
         : "memory", "cc"); \
