@@ -120,14 +120,12 @@ def for_this_computer(module: Module) -> bool:
     return module.spec.target == "host"
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", SPECIALISED)
 def test_plain_c(target: str, jobs: dict[str, Job]) -> None:
     """Every instruction has plain C, which sanitizers can watch."""
     assert jobs[target].output == jobs[PORTABLE].output
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", SPECIALISED)
 def test_every_kernel_is_among_them(target: str) -> None:
     """Every kernel of the core for these operators makes bids on these models, and wins one."""
@@ -154,7 +152,6 @@ def made(bid: Bid, v: View) -> bool:
         return False
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", BOARD_TARGETS)
 def test_on_its_core(
     name: str, target: str, jobs: dict[str, Job], monkeypatch: pytest.MonkeyPatch
