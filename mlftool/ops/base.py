@@ -26,6 +26,7 @@ class Trait(Enum):
     MOVES_DATA = auto()  # copies elements without looking at them
     JOIN = auto()  # its inputs one after the other along `axis`
     ORDER_PRESERVING = auto()  # picks elements by comparing them: commutes with quantisation
+    MEAN = auto()  # of what a window covers: padding does not count without `count_include_pad`
     SPATIAL = auto()  # input 0 and the output are [N, C, D1, ...]
     EPILOGUE = auto()  # its kernels can apply elementwise operators to what they store
     PROLOGUE = auto()  # its kernels can apply unary elementwise operators to what they load

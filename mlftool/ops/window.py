@@ -341,7 +341,7 @@ def max_unpool(v: View) -> Kernel:
 
 @op(
     "com.microsoft.QLinearAveragePool",
-    *(Trait.SPATIAL, Trait.EPILOGUE),
+    *(Trait.MEAN, Trait.SPATIAL, Trait.EPILOGUE),
     signature=Signature.of(f"xx?x? {WINDOW} ceil_mode channels_last count_include_pad"),
     reads=(0,),
     stores=3,
@@ -382,7 +382,7 @@ def averages(v: View, requantize: str) -> Kernel:
 
 @op(
     "AveragePool",
-    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
+    *(Trait.KEPT, Trait.MEAN, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
     quantised="com.microsoft.QLinearAveragePool",
     checks=(_pool_auto_pad, _pool_pads),
     resolve=spelt_window,

@@ -37,7 +37,6 @@ class Form:
 
 Rule = Callable[[Stream, Form], Track]
 ALL = "it needs all of the time at once"
-NORMS = ("LpPool",)  # pools to which padding adds nothing
 
 
 def rule_of(node: Node) -> Rule | None:
@@ -110,9 +109,7 @@ def _sliding(s: Stream, d: Form) -> Track:
     before, reach = pads[at], (kernel - 1) * dilation
     if s.whole.types[d.node.result].shape[axis] == 1 and not (before or pads[at + rank]):
         return _collapsed(s, d)
-    about = contracts(d.node)
-    is_mean = not (about or is_a(d.node, Trait.ORDER_PRESERVING) or d.node.op in NORMS)
-    if before and is_mean and not attrs.get("count_include_pad", 0):
+    if before and is_a(d.node, Trait.MEAN) and not attrs.get("count_include_pad", 0):
         raise NoStreamError("its averages at the beginning are of fewer elements")
     if track.count % stride:
         text = f"its stride {stride} does not divide the {track.count} elements of a run"
