@@ -20,6 +20,7 @@ from mlftool.codegen.templates import _TEMPLATES
 OPERAND = "an operand of the kernel then"
 NUMBERS = "unknown numbers: as many as are declared"
 ONE_PIXEL = "0 / 1 % 1 leaves with all that reads it"
+INSIDE = (r"[be]Z\d+_", ("inside", "not padded"), "counted only where there is padding")
 ALLOWED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
     **{
         name: [("outs", ("not straight",), OPERAND)]
@@ -34,10 +35,8 @@ ALLOWED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
     "integer_products.c.j2": [
         (r"acc0\d", ("form == 'quads'",), "a panel of quads has four columns"),
     ],
-    "window.c.j2": [
-        ("places", ("place",), OPERAND),
-        (r"[be]Z\d+_", ("inside", "not padded"), "counted only where there is padding"),
-    ],
+    "window.c.j2": [("places", ("place",), OPERAND), INSIDE],
+    "simd_pool.c.j2": [INSIDE],
     "resize.c.j2": [
         (r"share\d", ("near",), NUMBERS),
         (r"first.*", ("crop",), "no axis of a crop is the same"),

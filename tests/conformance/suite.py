@@ -49,7 +49,8 @@ def load_suite() -> tuple[SuiteCase, ...]:
     onnx computes what its operators give, which takes seven seconds of a processor, so tests keep
     the cases from one process to the next (kept.py)."""
     packages = (onnx.__version__, np.__version__, platform.python_version())
-    key = kept.key_of(("suite", *packages, Path(__file__).read_bytes()))
+    # A pickle names the module of its classes, which `python -m` calls otherwise.
+    key = kept.key_of((__name__, *packages, Path(__file__).read_bytes()))
     known = kept.recall(key)
     if known is not None:
         return tuple(pickle.loads(known))

@@ -388,6 +388,27 @@ def means(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
+def pools() -> onnx.ModelProto:
+    """Maxima and means of windows, with padding, steps and what follows them."""
+    net, outs = Net(), []
+    around = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    cases: list[tuple[str, type, tuple[int, ...], dict[str, object], str]] = [
+        ("MaxPool", np.float32, (1, 16, 7, 6), around, ""),
+        ("MaxPool", np.float32, (2, 8, 9, 9), {**around, "strides": [2, 3]}, "Relu"),
+        ("MaxPool", np.float32, (1, 24, 11), {"kernel_shape": [3], "dilations": [2]}, ""),
+        ("MaxPool", np.float32, (1, 12, 5, 5), around, ""),
+        ("MaxPool", np.int8, (1, 32, 6, 5), around, ""),
+        ("MaxPool", np.uint8, (2, 16, 5, 4, 3), {"kernel_shape": [2, 2, 2]}, ""),
+        ("AveragePool", np.float32, (1, 16, 6, 6), around, ""),
+        ("AveragePool", np.float32, (1, 8, 6, 7), {**around, "count_include_pad": 1}, "Relu"),
+        ("AveragePool", np.float32, (2, 40, 5, 3), {"kernel_shape": [5, 3]}, "Neg"),
+    ]
+    for k, (op, dtype, shape, attrs, after) in enumerate(cases):
+        y = net.node(op, net.input(f"x{k}", dtype, shape), **attrs)
+        outs.append(net.node(after, y) if after else y)
+    return net.model(*outs)
+
+
 def lines(seed: int) -> onnx.ModelProto:
     """Depthwise layers on a single row or column, and kernels that are one."""
     rng = np.random.default_rng(seed)

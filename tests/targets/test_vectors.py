@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from batch import (
     INCLUDE,
@@ -22,6 +23,7 @@ from kernel_cases import (
     chains,
     float_layers,
     many_layers,
+    pools,
     recurrent_layers,
     residuals,
     vector_layers,
@@ -40,6 +42,7 @@ MODELS = {
     "vectors": vector_layers(17),
     "floats": float_layers(18),
     "recurrent": recurrent_layers(19),
+    "pools": pools(),
 }
 NEEDS = {"x86-64-v3": {"avx2", "fma", "bmi2"}, "x86-64-v4": {"avx512vl", "avx512_vnni"}}
 EXPECTED = {
@@ -51,6 +54,8 @@ EXPECTED = {
         "avx2.winograd4",
         "avx2.bytes",
         "avx2.average",
+        "avx2.max_pool",
+        "avx2.mean",
         "avx2.recurrent",
     },
     "x86-64-v4": {"avx512.s8", "avx512.f32", "avx512.depthwise", "avx512.recurrent"},
@@ -59,6 +64,10 @@ EXPECTED = {
 
 def jobs_for(target: str) -> dict[str, Job]:
     feeds = {name: random_feeds(model, 5) for name, model in MODELS.items()}
+    for sample in feeds["pools"]:
+        for values in (v for v in sample.values() if v.dtype == np.float32):
+            for k, special in enumerate((np.nan, -0.0, 0.0, np.inf, -np.inf)):
+                values.flat[3 * k :: 29] = special
     made = {
         name: Job(model, feeds[name], target, f"{name}_{target[-2:]}")
         for name, model in MODELS.items()
