@@ -68,8 +68,8 @@ def _reason(symbol: str, memories: tuple[Memory, ...], read: Sequence[Sequence[S
 
 
 def _judged(symbol: str, memories: tuple[Memory, ...], ways: Sequence[Source]) -> str:
-    seen = set()
-    for source in ways:
+    seen: set[tuple[tuple[str, ...], ...]] = set()
+    for source in units.complete(ways, symbol):
         try:
             closure = source.closure(symbol)
             kernel = source.find(symbol)
@@ -83,7 +83,7 @@ def _judged(symbol: str, memories: tuple[Memory, ...], ways: Sequence[Source]) -
             return str(error)
         except (ValueError, RecursionError) as error:
             return f"{type(error).__name__} {error}"
-    return ""
+    return "" if seen else "no processor has all that it calls"
 
 
 def _calls(

@@ -23,6 +23,8 @@ BYTES: Mapping[str, int] = {
     **dict.fromkeys(("_mm_loadu_si128", "_mm_storeu_si128"), 16),
     **dict.fromkeys(("_mm256_loadu_si256", "_mm256_storeu_si256"), 32),
     **dict.fromkeys(("_mm512_loadu_si512", "_mm512_storeu_si512"), 64),
+    # One instruction each, written as such in mlf/simd.h.
+    **dict.fromkeys(("mlf_spread_x8", "mlf_spread_f32x8", "mlf_times_f32x16"), 4),
 }
 # The bytes of each active lane, and which argument is the predicate.
 PREDICATED: Mapping[str, tuple[int, int]] = {

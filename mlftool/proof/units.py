@@ -78,6 +78,16 @@ class Source:
         return tuple(found[n] for n in sorted(found))
 
 
+def complete(ways: Sequence[Source], name: str) -> Iterator[Source]:
+    """The configurations that have all that a function calls and that another one has. C for AVX2
+    is no program without it, so there is nothing to prove."""
+    anywhere = frozenset(n for way in ways for n in way.unit.functions)
+    for way in ways:
+        called = {w for words in way.closure(name) for w in names(words)}
+        if anywhere & called <= way.unit.functions.keys():
+            yield way
+
+
 def digest(ways: Sequence[Source], name: str) -> bytes:
     """SHA-256 of all that is read of a function in these configurations: its words, those of all
     functions that it may call in any of them, and the types. Raises ValueError as find() does."""

@@ -25,7 +25,7 @@ from mlftool.mlf import read_tar
 from mlftool.proof.certificate import CLAIMS
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ("cortex-m0", "rv32imc", "cortex-m4", "cortex-m55", "host")
+TARGETS = ("cortex-m0", "rv32imc", "cortex-m4", "cortex-m55", "host", "x86-64-v3", "x86-64-v4")
 
 
 def groups() -> Mapping[str, tuple[Path, ...]]:

@@ -17,7 +17,8 @@ from mlftool.proof.layout import WRITE, Layout, Step
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
 # Core -> of the 14 calls of two networks, how many are shown at least.
-SHOWN = dict.fromkeys(("cortex-m0", "rv32imc", "cortex-m4", "cortex-m55", "host"), 14)
+CORES = ("cortex-m0", "rv32imc", "cortex-m4", "cortex-m55", "host", "x86-64-v3", "x86-64-v4")
+SHOWN = dict.fromkeys(CORES, 14)
 MODELS = ("vibration_int8", "digits_float32")
 
 
