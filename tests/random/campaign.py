@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import resource
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -11,17 +9,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from apart import apart
+from apart import each_apart
 from grow import Network
-from machine import FIRST, TOGETHER, Finding, forced_ways, try_all, ways_of
+from machine import BATCH, FIRST, Finding, forced_ways, try_all, ways_of
 from menu import MENUS
 from menu import grown as grown_of
 from other_menu import made
 from schema_menu import drawn
 from shapes import shaped
 from shrink import shrunk
-
-BATCH = 8  # networks that share a program; layers are small, so more of them do
 
 
 def _neighbour(seed: int, index: int) -> Network:
@@ -67,26 +63,23 @@ def campaign(
     count: int,
     board_every: int,
     tell: Callable[[Tally, int], None] = lambda tally, done: None,
-    seconds: float = math.inf,
     kind: str = "all",
     forced: bool = False,
 ) -> Tally:
     """Networks `first` to `first + count` of a seed, of one of KINDS; one in `board_every` runs
     on a board, too (0: none). `forced`: all run on one, with every kernel that takes their nodes.
-    `tell` hears of each batch, with the number of the network after it. There are no more batches
-    when another one like those before would not end within `seconds` of processor time.
+    `tell` hears of each batch, with the number of the network after it.
 
     A network is lost if onnxruntime ends the process that grows it: its C++ says "terminate
     called", which nothing of ours can."""
-    tally, began = Tally(), processor_seconds()
+    tally = Tally()
 
     def on_board(k: int) -> bool:
         return bool(board_every) and k % board_every == 0
 
-    batch = TOGETHER if kind == "shapes" else BATCH
-    for start in range(first, first + count, batch):
-        indices = range(start, min(start + batch, first + count))
-        grown = [apart(partial(network, seed, k, kind)) for k in indices]
+    for start in range(first, first + count, BATCH):
+        indices = range(start, min(start + BATCH, first + count))
+        grown = each_apart([partial(network, seed, k, kind) for k in indices])
         trials = [
             (one, forced_ways(one, k) if forced else ways_of(one, k, on_board(k)))
             for k, one in zip(indices, grown, strict=True)
@@ -99,16 +92,7 @@ def campaign(
         tally.compiles += sum(len(ways) for _, ways in trials)
         tally.nodes += sum(len(one.operators) for one, _ in trials)
         tell(tally, indices.stop)
-        spent = processor_seconds() - began
-        if spent * (1 + batch / (indices.stop - first)) > seconds:
-            break
     return tally
-
-
-def processor_seconds() -> float:
-    """What this process and the programs that it started have taken."""
-    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 def smallest(finding: Finding) -> Finding:

@@ -10,16 +10,16 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from apart import apart
+from apart import each_apart
 from batch import program_of
 from board_machines import flags_of, is_here, machine_of
-from grow import Feed, Network
-from judge import Judge, OracleDiedError
+from grow import Feed, Network, is_large
+from judge import Judge
 from programs import HERE, SANITIZED, Build, Machine, run_programs
 from units import Program
 
@@ -78,7 +78,7 @@ def _board(target: str, how: str = "", **options: Any) -> Way:
     return Way(f"{target} {how}".rstrip(), {"target": target, **options}, board=target)
 
 
-# Nine: one network in eight runs on a board, so each way has its turn.
+# A batch shares one of them, and with it a program.
 BOARD_WAYS = (
     _board("cortex-m4"),
     _board("cortex-m0"),
@@ -96,7 +96,9 @@ PROCESSORS = tuple(_board(f"cortex-m{name}") for name in (0, 3, 4, 7, 33, 55))
 RISC_V = ("rv32imc", "rv32imafc")
 VECTORS = {"x86-64-v3": {"avx2", "fma", "bmi2"}, "x86-64-v4": {"avx512vl", "avx512_vnni"}}
 UNKNOWN = ("neighbours", "schemas")  # menus of what we may refuse
+BATCH = 64  # networks that share programs
 TOGETHER = 16  # layers that share a board's program
+OPTIMISED_EVERY = 5  # networks; no divisor of the numbers of ways and layers
 # Of layers that are tried in all shapes: every processor in every way.
 SHAPED_WAYS = tuple(
     _board(target, how, **options)
@@ -136,8 +138,8 @@ class Finding:
 
 
 def ways_of(network: Network, index: int, board: bool) -> tuple[Way, ...]:
-    """The first way, two others in turn, and one of the boards that this computer simulates; of
-    steps that enlarge last bits, all processors."""
+    """The first way, another in turn, and one of the boards that this computer simulates; two
+    others for a large network, and for steps that enlarge last bits all processors."""
     if network.menu == "steps":
         return (FIRST, *(way for way in PROCESSORS if is_here(way.board)))
     others = (WAYS[index % len(WAYS)], WAYS[(index // len(WAYS) + 7 * index + 3) % len(WAYS)])
@@ -146,7 +148,8 @@ def ways_of(network: Network, index: int, board: bool) -> tuple[Way, ...]:
         mine = boards[index // TOGETHER % len(boards)] if boards else others[1]
         return (FIRST, *dict.fromkeys((others[0], mine)))
     boards = [way for way in BOARD_WAYS if is_here(way.board)] if board else []
-    return (FIRST, *dict.fromkeys(others), *([boards[index % len(boards)]] if boards else []))
+    mine = dict.fromkeys(others if is_large(index) else others[:1])
+    return (FIRST, *mine, *([boards[index // BATCH % len(boards)]] if boards else []))
 
 
 def forced_ways(network: Network, index: int) -> tuple[Way, ...]:
@@ -191,7 +194,7 @@ def try_all(
     chosen: Counter[tuple[str, str]] | None = None,
 ) -> list[Finding]:
     """Everything that is wrong with networks, each compiled in its ways, of which the first is what
-    others are compared with. One way of each, in turn, also runs as an optimiser makes its C.
+    others are compared with. A way of some also runs as an optimiser makes its C.
     `chosen` counts the kernels, as (name, template)."""
     findings: list[Finding] = []
     built: list[tuple[int, Way, Program]] = []
@@ -202,18 +205,23 @@ def try_all(
                 if chosen is not None:
                     chosen.update(kernels_of(compiled.program))
                 made = _program(compiled, network)
-                built.append((n, way, replace(made, optimised=k == n % len(ways))))
+                turn, rest = divmod(n, OPTIMISED_EVERY)
+                optimised = not rest and k == turn % len(ways)
+                built.append((n, way, replace(made, optimised=optimised)))
             else:
                 if network.menu not in UNKNOWN or not is_refusal(*compiled):
                     findings.append(Finding(network, way, *compiled))
                 if k == 0:
                     break
     results = _run(built, work, findings, trials)
-    for n, (network, ways) in enumerate(trials):
-        if (n, ways[0].name) in results:
-            findings += _judged(
-                network, ways, {w: results[n, w.name] for w in ways if (n, w.name) in results}
-            )
+    ran = [
+        (network, ways, {w: results[n, w.name] for w in ways if (n, w.name) in results})
+        for n, (network, ways) in enumerate(trials)
+        if (n, ways[0].name) in results
+    ]
+    said = each_apart([partial(_said, *one) for one in ran])
+    for one, texts in zip(ran, said, strict=True):
+        findings += _judged(*one, texts)
     return findings
 
 
@@ -275,15 +283,28 @@ def _place(board: str) -> tuple[Build, Machine]:
     return Build("-O2", processor=flags_of(board)), machine_of(board)
 
 
-def _judged(
+def _said(
     network: Network, ways: Sequence[Way], results: Mapping[Way, list[Feed]]
-) -> list[Finding]:
-    findings: list[Finding] = []
+) -> dict[str, str]:
+    """What is wrong, by onnxruntime, with the first way and with those whose bits are not its, by
+    their names."""
     try:
         judge = (network.truth or Judge)(network)
-    except OracleDiedError as died:  # then the ways have each other
-        print(f"{died}: onnxruntime ended its process")
-        judge = None
+    except Exception:  # onnxruntime refuses the network: then the ways have each other
+        return {}
+    asked = [way for way in results if way is ways[0] or not way.same]
+    return {way.name: judge.wrong(results[way][:-1]) for way in asked}
+
+
+def _judged(
+    network: Network,
+    ways: Sequence[Way],
+    results: Mapping[Way, list[Feed]],
+    said: Mapping[str, str] | None,
+) -> list[Finding]:
+    findings: list[Finding] = []
+    if said is None:
+        print(f"{network.name}: onnxruntime ended its process")
     first = results[ways[0]]
     for way, found in results.items():
         if text := bits_differ(found[0], found[-1]):
@@ -292,12 +313,8 @@ def _judged(
             text := bits_differ(found[0], first[0]) or bits_differ(found[1], first[1])
         ):
             findings.append(Finding(network, way, "bits", text))
-        elif judge and (way is ways[0] or not way.same):
-            said = apart(lambda: [judge.wrong(found[:-1])])  # noqa: B023
-            if said is None:
-                print(f"{network.name}: onnxruntime ended its process")
-            elif said[0]:
-                findings.append(Finding(network, way, "wrong", said[0]))
+        elif said and said.get(way.name):
+            findings.append(Finding(network, way, "wrong", said[way.name]))
     return findings
 
 

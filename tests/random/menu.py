@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from grow import Grower, Network, NotThisError, Value, session_of
+from grow import Grower, Network, NotThisError, Value, is_large, session_of
 from menu_control import choose, repeat
 from menu_images import any_conv_transpose, any_resize, image_input
 from menu_quantised import dynamic, quantised, quantised_layer
@@ -507,7 +507,8 @@ def grown(seed: int, index: int, menu: str = "all") -> Network:
     """Network `index` of a seed, the same whenever it is asked for."""
     attempt = 0
     while True:
-        network = _attempt(np.random.default_rng([seed, index, attempt]), f"r{seed}_{index}", menu)
+        rng = np.random.default_rng([seed, index, attempt])
+        network = _attempt(rng, f"r{seed}_{index}", menu, is_large(index))
         try:
             session_of(network.model)
         except Exception:  # onnx infers other shapes than onnxruntime's kernels give
@@ -516,7 +517,7 @@ def grown(seed: int, index: int, menu: str = "all") -> Network:
             return network
 
 
-def _attempt(rng: np.random.Generator, name: str, menu: str) -> Network:
+def _attempt(rng: np.random.Generator, name: str, menu: str, large: bool) -> Network:
     g = Grower(rng)
     if menu in INPUTS:
         while not g.inputs:
@@ -529,7 +530,7 @@ def _attempt(rng: np.random.Generator, name: str, menu: str) -> Network:
         _any_inputs(g)
     steps = MENUS[menu]
     weights = np.array([w for w, _ in steps])
-    wanted = g.whole(3, 20) if menu == "all" else g.whole(2, 8)
+    wanted = g.whole(9, 20) if large and menu == "all" else g.whole(3, 8)
     for _ in range(20 * wanted):
         if len(g.nodes) >= wanted:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from grow import Network, NotThisError, session_of
+from grow import Network, NotThisError, is_large, session_of
 from onnx import TensorProto, helper
 from other import BOOL, F16, F32, F64, INT64, SIGNED, UNSIGNED, Maker
 from other_deep import DEEP
@@ -344,7 +344,8 @@ def made(seed: int, index: int) -> Network:
     attempt = 0
     while True:
         maker = Maker(np.random.default_rng([77, seed, index, attempt]))
-        network = _filled(maker, f"o{seed}_{index}")
+        wanted = maker.upto(9, 16) if is_large(index) else maker.upto(3, 8)
+        network = _filled(maker, f"o{seed}_{index}", wanted)
         try:
             session = session_of(network.model)
             for feed in network.feeds:
@@ -355,7 +356,7 @@ def made(seed: int, index: int) -> Network:
             return network
 
 
-def _filled(maker: Maker, name: str) -> Network:
+def _filled(maker: Maker, name: str, wanted: int) -> Network:
     for _ in range(maker.upto(1, 4)):
         rank = maker.pick((0, 1, 2, 2, 3, 3, 4, 4, 4, 5, 6))
         extents = [maker.upto(1, (64, 30, 12, 9, 7, 4, 3)[rank]) for _ in range(rank)]
@@ -364,7 +365,6 @@ def _filled(maker: Maker, name: str) -> Network:
         others = (F32, F32, F32, F32, F32, F64, F16, *SIGNED, *UNSIGNED, BOOL)
         maker.input(extents, maker.pick(others))
     maker.input((1, maker.upto(1, 6), maker.upto(1, 9), maker.upto(1, 9)))
-    wanted = maker.upto(2, 16)
     for _ in range(15 * wanted):
         if len(maker.nodes) >= wanted:
             break

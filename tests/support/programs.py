@@ -18,7 +18,7 @@ from pathlib import Path
 import kept
 import numpy as np
 import units
-from units import INCLUDE, Array, Program, included, undeclared, write_headers, write_program
+from units import INCLUDE, Array, Program, together, undeclared, write_headers, write_program
 
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.targets import CFLAGS
@@ -27,7 +27,7 @@ WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 LONGEST_RUN_S = 120  # all programs together
 # Modules that gcc reads at once. To start gcc and to parse the headers takes 30 ms of a processor,
 # as long as to compile a small module.
-TOGETHER = 16
+TOGETHER = 32
 # What is undefined traps: messages about it are a third of the time of gcc, and only a module that
 # was stopped needs them. Addresses are checked by calls, which gcc writes faster than the checks
 # themselves, and null by the processor, which has no page there.
@@ -277,13 +277,13 @@ def _objects(
     sources = {p.name: write_program(p, work) for p in programs}
     objects: list[str] = []
     said: dict[str, str] = {}
-    together = [p for p in programs if not undeclared(p)]
-    if len(together) > 1:
-        unit = f"{together[0].name}_and_more"
-        (work / f"{unit}.c").write_text("".join(included(p, sources[p.name]) for p in together))
+    able = [p for p in programs if not undeclared(p)]
+    if len(able) > 1:
+        unit = f"{able[0].name}_and_more"
+        (work / f"{unit}.c").write_text(together(able, work))
         if not _said(f"{unit}.c", work, flags, machine):
             objects.append(f"{unit}.o")
-            said = {p.name: "" for p in together}
+            said = {p.name: "" for p in able}
     for name in [n for n in sources if n not in said]:
         said[name] = _said(sources[name], work, flags, machine)
         objects += [] if said[name] else [f"{name}.o"]

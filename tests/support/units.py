@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from mlftool.mlf.runtime_tree import helper_headers
 Array = np.ndarray[Any, Any]
 # What a module names for its own file alone.
 OWN_NAME = re.compile(r"^(?![\s#/]).*\bstatic\b[^=;{(]*?\b(\w+)(?:\[[^\]]*\])*\s*(?:[=;(]|$)", re.M)
+KERNEL = re.compile(r"^MLF_KERNEL\b[^;{]*?\b(\w+)\(.*?^\}\n", re.M | re.S)
+WORD = re.compile(r"\b[A-Za-z_]\w*")
 HELPER = re.compile(r"\b(?:mlf|MLF)_\w+")
 PASTED = re.compile(r"\bmlf_\w*(?:##\w+)+")
 DEFINED = re.compile(r"^# *define (\w+)", re.M)
@@ -121,10 +124,39 @@ def _helpers(header: str) -> tuple[frozenset[str], frozenset[str]]:
     return names, frozenset(pasted).union(*(more for _, more in below))
 
 
-def included(program: Program, source: str) -> str:
+def together(programs: Sequence[Program], work: Path) -> str:
+    """Modules that are written in folder `work` as one file. Of kernels with the same text, as
+    the ways of a network have, the compiler reads the first."""
+    known: dict[str, str] = {}
+    return "".join(_included(program, work, known) for program in programs)
+
+
+def _included(program: Program, work: Path, known: dict[str, str]) -> str:
     """The module as a part of a file that has others: what names it uses for its own file are
-    its own there, too."""
-    names = sorted({*OWN_NAME.findall(_entry(program)), *OWN_NAME.findall(program.lib1)})
-    before = [f"#define {name} {program.name}_{name}\n" for name in names]
-    after = [f"#undef {name}\n" for name in names]
-    return "".join([*before, f'#include "{source}"\n', *after])
+    its own there, too. `known` has kernels of modules before by their text, and gains this one's."""
+    own, name = _own_names(program), program.name
+    public = f"tvmgen_{name}"
+    local = {*own, *DEFINED.findall(program.lib1)}
+    renamed = {n: f"{name}_{n}" for n in own}
+
+    def once(kernel: re.Match[str]) -> str:
+        text = re.sub(rf"\b{kernel[1]}\b", "", kernel[0])
+        words = WORD.findall(text)
+        if not local.isdisjoint(words) or any(w.startswith(public) for w in words):
+            return kernel[0]
+        first = known.setdefault(text, kernel[1])
+        if first == kernel[1]:
+            return kernel[0]
+        renamed[kernel[1]] = first
+        return ""
+
+    (work / f"{name}_rest.c").write_text(KERNEL.sub(once, program.lib1))
+    before = [f"#define {a} {b}\n" for a, b in sorted(renamed.items())]
+    after = [f"#undef {a}\n" for a in sorted(renamed)]
+    files = [f'#include "{name}_{part}.c"\n' for part in ("lib0", "rest")]
+    return "".join([*before, *files, *after])
+
+
+def _own_names(program: Program) -> set[str]:
+    """What the module names for its own file alone."""
+    return {*OWN_NAME.findall(_entry(program)), *OWN_NAME.findall(program.lib1)}

@@ -29,7 +29,7 @@ from kernel_cases import (
     vector_layers,
 )
 from programs import SANITIZED
-from units import included, undeclared, write_program
+from units import together, undeclared, write_program
 
 from mlftool.targets import CFLAGS, TARGETS
 
@@ -138,8 +138,9 @@ def test_compiles_clean(target: str, jobs: dict[str, Job], compiler: str, tmp_pa
     standard = cxx if compiler == "g++" else (*CFLAGS, *WARNINGS)
     modules = [program_of(job.compiled, ()) for job in jobs.values()]
     assert not any(map(undeclared, modules))  # what one includes is no other's
-    text = "".join(included(module, write_program(module, tmp_path)) for module in modules)
-    (tmp_path / "all.c").write_text(text)
+    for module in modules:
+        write_program(module, tmp_path)
+    (tmp_path / "all.c").write_text(together(modules, tmp_path))
     flags = (*standard, *TARGETS[target].cflags, "-fsyntax-only", f"-I{INCLUDE}")
     command = [compiler, *flags, "all.c"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
