@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from seeds import sources
 from shards import Shard, dealt
 from shared import HARNESS, REPO
 
@@ -159,6 +160,11 @@ def test_bazel_runs_samples_unless_asked_for_all() -> None:
     lines = (REPO / ".bazelrc").read_text().splitlines()
     assert "test --test_env=MLFTOOL_TEST_CASES=sampled" in lines
     assert "test:all --test_env=MLFTOOL_TEST_CASES=all" in lines
+
+
+def test_an_edit_of_a_kernel_or_of_a_header_takes_other_samples() -> None:
+    paths = {path.relative_to(REPO).as_posix() for path in sources()}
+    assert {"mlftool/compile.py", "mlftool/ops/contract_s8.c.j2", "crt/include/mlf/kernel.h"} <= paths
 
 
 @pytest.mark.parametrize("total", range(1, 9))

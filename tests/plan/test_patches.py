@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from batch import Job, build_jobs
+from batch import Job, Jobs
 from builders import Net, random_feeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -144,60 +144,46 @@ MODELS = {
 FEEDS = {name: random_feeds(model, 2) for name, model in MODELS.items()}
 
 
-@pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Job]:
-    made: dict[tuple[str, str, str], Job] = {}
-    for name, model in MODELS.items():
-        for target in TARGETS:
-            for bands in ("off", *BANDS):
-                job = Job(model, FEEDS[name], target, name=f"m{len(made)}")
-                spec = ModuleSpec(model, job.name, target, patches=bands)
-                job.module = compile_module(spec)
-                made[name, target, bands] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("patches"))
-    for key, job in made.items():
-        assert not job.failure, f"{key}: {job.failure}"
-    return made
+def made(module: str, name: str, target: str, patches: str) -> Job:
+    spec = ModuleSpec(MODELS[name], module, target, patches=patches)
+    return Job(spec.model, FEEDS[name], target, module, module=compile_module(spec))
+
+
+JOBS = Jobs(made)
 
 
 def arena(job: Job) -> int:
-    assert job.module is not None
-    return job.module.program.memory.size_bytes
+    return job.compiled.program.memory.size_bytes
 
 
-def parts(module: Module | None) -> list[int]:
-    assert module is not None
+def parts(module: Module) -> list[int]:
     return [len(c.parts) for c in module.program.calls if c.node.op == "mlf.Patches"]
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
-def test_same_bits_in_less_memory(
-    name: str, target: str, jobs: dict[tuple[str, str, str], Job]
-) -> None:
-    whole = jobs[name, target, "off"]
-    for bands in BANDS:
-        job = jobs[name, target, bands]
+def test_same_bits_in_less_memory(name: str, target: str, tmp_path: Path) -> None:
+    keys = [(name, target, bands) for bands in ("off", *BANDS)]
+    whole, *jobs = JOBS.built(tmp_path, *keys)
+    for bands, job in zip(BANDS, jobs, strict=True):
         assert job.output == whole.output, bands
-        assert arena(job) < arena(whole) or not parts(job.module)
+        assert arena(job) < arena(whole) or not parts(job.compiled)
 
 
-def test_most_chains_gain(jobs: dict[tuple[str, str, str], Job]) -> None:
+def test_most_chains_gain() -> None:
     """Bands of no use would pass everything above."""
     gained = [
-        arena(jobs[name, "rv32imc", "auto"]) <= 0.7 * arena(jobs[name, "rv32imc", "off"])
+        arena(JOBS(name, "rv32imc", "auto")) <= 0.7 * arena(JOBS(name, "rv32imc", "off"))
         for name in MODELS
     ]
     assert sum(gained) > len(gained) / 2
 
 
-def test_middle_bands_are_one_loop(jobs: dict[tuple[str, str, str], Job]) -> None:
+def test_middle_bands_are_one_loop() -> None:
     loops = 0
     for name in MODELS:
-        module = jobs[name, "rv32imc", "7"].module
-        assert module is not None
-        for call in module.program.calls:
+        for call in JOBS(name, "rv32imc", "7").compiled.program.calls:
             if call.parts:
                 assert len(call.parts) < sum(call.kernel.turns.values())
                 loops += max(turns for turns, _ in call.kernel.params["runs"]) > 1

@@ -26,6 +26,7 @@ __all__ = [
     "WARNINGS",
     "Build",
     "Job",
+    "Jobs",
     "build_jobs",
     "compile_job",
     "compile_model",
@@ -64,6 +65,29 @@ class Job:
     def program(self) -> Program:
         """The compiled module with the job's samples."""
         return program_of(self.compiled, self.feeds)
+
+
+class Jobs:
+    """Jobs of a table by their keys. `make` compiles the one of a key, as a module of the name that
+    it gets first, when a test asks for it: a sample of the tests has few of them."""
+
+    def __init__(self, make: Callable[..., Job], build: Build = SANITIZED) -> None:
+        self._make = make
+        self._build = build
+        self._made: dict[tuple[Any, ...], Job] = {}
+
+    def __call__(self, *key: Any) -> Job:
+        if key not in self._made:
+            self._made[key] = self._make(f"m{len(self._made)}", *key)
+        return self._made[key]
+
+    def built(self, work: Path, *keys: tuple[Any, ...]) -> list[Job]:
+        """Those of some keys, built in folder `work` if they are not, with their results."""
+        jobs = [self(*key) for key in keys]
+        build_jobs([job for job in jobs if not job.results], work, self._build)
+        for key, job in zip(keys, jobs, strict=True):
+            assert not job.failure, f"{key}: {job.failure}"
+        return jobs
 
 
 def compile_model(

@@ -2,8 +2,8 @@
 
 `sampled(n)` on a test that checks one promise for many cores, networks or forms makes a table of
 its cases; on a file, one of its tests without a mark of their own. Where MLFTOOL_TEST_CASES is
-`sampled`, as Bazel sets it, a run takes one in n of a table. Which ones depends on mlftool's
-sources: the same until the compiler changes, and others then.
+`sampled`, as Bazel sets it, a run takes one in n of a table. Which ones depends on the sources of
+mlftool and crt/: the same until one of them changes, and others then.
 """
 
 from __future__ import annotations

@@ -8,17 +8,23 @@ import zlib
 from functools import cache
 from pathlib import Path
 
-SUFFIXES = (".py", ".j2")
+SUFFIXES = (".py", ".j2", ".c", ".h")
 
 
 @cache
 def seed_of_sources() -> int:
-    """MLFTOOL_RANDOM_SEED where it is set, else a checksum of mlftool's sources."""
+    """MLFTOOL_RANDOM_SEED where it is set, else a checksum of the compiler and the C runtime."""
     if given := os.environ.get("MLFTOOL_RANDOM_SEED"):
         return int(given)
-    import mlftool  # a test of the tests may have none
-
-    package, checksum = Path(mlftool.__file__).parent, 0
-    for path in sorted(p for p in package.rglob("*") if p.suffix in SUFFIXES):
+    checksum = 0
+    for path in sources():
         checksum = zlib.crc32(path.read_bytes(), checksum)
     return checksum
+
+
+def sources() -> list[Path]:
+    import mlftool  # a test of the tests may have none
+
+    package = Path(mlftool.__file__).parent
+    found = [*package.rglob("*"), *(package.parent / "crt").rglob("*")]
+    return sorted(path for path in found if path.suffix in SUFFIXES)

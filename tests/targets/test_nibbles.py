@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from batch import Job, build_jobs
+from batch import Job, Jobs
 from builders import Net, random_feeds
 from kernel_cases import deep, long_dense, many_layers
 
@@ -30,25 +30,16 @@ KERNELS = {
 }
 
 
-@pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Job]:
-    made: dict[tuple[str, str, str], Job] = {}
-    for name, model in MODELS.items():
-        for target in KERNELS:
-            for optimize in ("speed", "size"):
-                job = Job(model, FEEDS[name], target, name=f"m{len(made)}")
-                spec = ModuleSpec(model, job.name, target, optimize=optimize)
-                job.module = compile_module(spec)
-                made[name, target, optimize] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("nibbles"))
-    for key, job in made.items():
-        assert not job.failure, f"{key}: {job.failure}"
-    return made
+def made(module: str, name: str, target: str, optimize: str) -> Job:
+    spec = ModuleSpec(MODELS[name], module, target, optimize=optimize)
+    return Job(spec.model, FEEDS[name], target, module, module=compile_module(spec))
 
 
-def weights(module: Module | None) -> int:
+JOBS = Jobs(made)
+
+
+def weights(module: Module) -> int:
     """Bytes of all constants that kernels call w."""
-    assert module is not None
     operands = [o for c in module.program.calls for o in c.kernel.operands]
     return sum(o.array.nbytes for o in operands if o.name == "w" and o.array is not None)
 
@@ -56,21 +47,18 @@ def weights(module: Module | None) -> int:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", KERNELS)
 @pytest.mark.parametrize("name", MODELS)
-def test_same_bits_in_half_the_bytes(
-    name: str, target: str, jobs: dict[tuple[str, str, str], Job]
-) -> None:
-    small, fast = jobs[name, target, "size"], jobs[name, target, "speed"]
-    assert small.module is not None
-    used = {c.kernel.name for c in small.module.program.calls if c.kernel.macs}
+def test_same_bits_in_half_the_bytes(name: str, target: str, tmp_path: Path) -> None:
+    small, fast = JOBS.built(tmp_path, (name, target, "size"), (name, target, "speed"))
+    used = {c.kernel.name for c in small.compiled.program.calls if c.kernel.macs}
     assert KERNELS[target] in used
     assert all("nibbles" in name for name in used)
     if target == "cortex-m4":  # sums of deep layers leave no room for weights at the top
-        params = [c.kernel.params for c in small.module.program.calls]
+        params = [c.kernel.params for c in small.compiled.program.calls]
         tops = {p["top"] for p in params if "top" in p}
         assert tops == {"many": {True}, "dense": {True, False}, "deep": {False}}[name]
     assert small.output == fast.output
     assert len(set(small.output)) > (20 if name == "deep" else 50)
-    assert weights(small.module) <= 0.55 * weights(fast.module)
+    assert weights(small.compiled) <= 0.55 * weights(fast.compiled)
 
 
 @pytest.mark.sampled(2)
@@ -80,16 +68,15 @@ def test_same_bits_in_half_the_bytes(
 )
 @pytest.mark.parametrize("target", ["cortex-m3", "cortex-m4"])
 @pytest.mark.parametrize("name", MODELS)
-def test_on_its_core(
-    name: str, target: str, jobs: dict[tuple[str, str, str], Job], tmp_path: Path
-) -> None:
+def test_on_its_core(name: str, target: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(MODELS[name], path)
     bundle = compile_modules([ModuleSpec(path, "m", target, optimize="size")])
     interface = read_interface(bundle, "m")
     elf = link_firmware(bundle, interface, BOARDS[target], optimise="-Os")
     result = run_on_board(elf, BOARDS[target], interface, FEEDS[name])
-    for got, want in zip(result.outputs, jobs[name, target, "speed"].results, strict=True):
+    (here,) = JOBS.built(tmp_path, (name, target, "speed"))
+    for got, want in zip(result.outputs, here.results, strict=True):
         for key, value in zip(got, want.values(), strict=True):
             np.testing.assert_array_equal(got[key], value, err_msg=key)
 

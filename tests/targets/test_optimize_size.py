@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from batch import Job, build_jobs
+from batch import Job, Jobs
 from builders import Net, random_feeds
 from kernel_cases import chains, many_layers
 from test_float_modes import layers
@@ -40,34 +40,26 @@ FEEDS = {name: random_feeds(model, 5) for name, model in MODELS.items()}
 MOST_TEXT = {"dense": 32_446, "depthwise": 65_349, "chains": 10_811, "floats": 43_782}
 
 
-@pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Job]:
-    made: dict[tuple[str, str, str], Job] = {}
-    for name, model in MODELS.items():
-        for target in (DEVICE, "cortex-m3", "host"):
-            for optimize in ("speed", "size"):
-                job = Job(model, FEEDS[name], target, name=f"m{len(made)}")
-                spec = ModuleSpec(model, job.name, target, optimize=optimize)
-                job.module = compile_module(spec)
-                made[name, target, optimize] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("size"))
-    for key, job in made.items():
-        assert not job.failure, f"{key}: {job.failure}"
-    return made
+def made(module: str, name: str, target: str, optimize: str) -> Job:
+    spec = ModuleSpec(MODELS[name], module, target, optimize=optimize)
+    return Job(spec.model, FEEDS[name], target, module, module=compile_module(spec))
+
+
+JOBS = Jobs(made)
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", [DEVICE, "cortex-m3", "host"])
 @pytest.mark.parametrize("name", MODELS)
-def test_same_bits(name: str, target: str, jobs: dict[tuple[str, str, str], Job]) -> None:
-    assert jobs[name, target, "size"].output == jobs[name, target, "speed"].output
+def test_same_bits(name: str, target: str, tmp_path: Path) -> None:
+    small, fast = JOBS.built(tmp_path, (name, target, "size"), (name, target, "speed"))
+    assert small.output == fast.output
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_fewer_functions_and_less_text(name: str, jobs: dict[tuple[str, str, str], Job]) -> None:
+def test_fewer_functions_and_less_text(name: str) -> None:
     def code(optimize: str) -> tuple[int, int]:
-        module = jobs[name, DEVICE, optimize].module
-        assert module is not None
+        module = JOBS(name, DEVICE, optimize).compiled
         kernels = re.findall(r"^MLF_KERNEL.*?^}", module.sources.lib1, re.M | re.S)
         return len(kernels), sum(map(len, kernels))
 
@@ -81,7 +73,7 @@ def test_fewer_functions_and_less_text(name: str, jobs: dict[tuple[str, str, str
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
 )
 @pytest.mark.parametrize("name", ["dense", "chains"])
-def test_on_its_core(name: str, jobs: dict[tuple[str, str, str], Job], tmp_path: Path) -> None:
+def test_on_its_core(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(MODELS[name], path)
     flash = {}
@@ -91,7 +83,8 @@ def test_on_its_core(name: str, jobs: dict[tuple[str, str, str], Job], tmp_path:
         elf = link_firmware(bundle, interface, BOARDS[DEVICE], optimise="-Os")
         flash[optimize] = footprint(elf).flash
     result = run_on_board(elf, BOARDS[DEVICE], interface, FEEDS[name][:2])
-    for got, want in zip(result.outputs, jobs[name, DEVICE, "speed"].results, strict=False):
+    (here,) = JOBS.built(tmp_path, (name, DEVICE, "speed"))
+    for got, want in zip(result.outputs, here.results, strict=False):
         for key, value in zip(got, want.values(), strict=True):
             assert got[key].tobytes() == value.tobytes(), key
     assert flash["size"] < flash["speed"]
@@ -109,9 +102,7 @@ def test_there_are_two_settings() -> None:
 
 
 @pytest.mark.parametrize("form", ["packed", "graph", "vm"])
-def test_every_executor_passes_the_numbers(
-    form: str, jobs: dict[tuple[str, str, str], Job]
-) -> None:
+def test_every_executor_passes_the_numbers(form: str, tmp_path: Path) -> None:
     executor = "aot" if form == "packed" else form
     interface_api = "packed" if form == "packed" else None
     plain = replace(TARGETS["host"], features=frozenset({"fpu"}))  # without kernels in vectors
@@ -121,7 +112,8 @@ def test_every_executor_passes_the_numbers(
     assert any(b" *MLF_RESTRICT layer" in data for data in bundle.files.values())
     interface = read_interface(bundle, "m")
     result = run_on_host(build_runner(bundle, interface), interface, FEEDS["chains"], 1)
-    for got, want in zip(result.outputs, jobs["chains", "host", "speed"].results, strict=True):
+    (here,) = JOBS.built(tmp_path, ("chains", "host", "speed"))
+    for got, want in zip(result.outputs, here.results, strict=True):
         for key, value in zip(got, want.values(), strict=True):
             assert got[key].tobytes() == value.tobytes(), key
 

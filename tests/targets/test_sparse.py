@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from batch import Job, build_jobs
+from batch import Job, Jobs
 from builders import Net, random_feeds
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,18 +98,13 @@ def test_four_distances_and_four_weights_are_two_words() -> None:
     assert in_words(gaps(fake(w), 1, 4)).tolist() == [0x04030201, 0x0302FF05]
 
 
-@pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
-    made: dict[str, Job] = {}
-    for target in (DENSE, *SMALL):
-        optimize = "speed" if target == DENSE else "size"
-        job = Job(MODEL, FEEDS, target, name=f"m{len(made)}")
-        job.module = compile_module(ModuleSpec(MODEL, job.name, target, optimize=optimize))
-        made[target] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("sparse"))
-    for target, job in made.items():
-        assert not job.failure, f"{target}: {job.failure}"
-    return made
+def made(module: str, target: str) -> Job:
+    optimize = "speed" if target == DENSE else "size"
+    compiled = compile_module(ModuleSpec(MODEL, module, target, optimize=optimize))
+    return Job(MODEL, FEEDS, target, module, module=compiled)
+
+
+JOBS = Jobs(made)
 
 
 def weights(module: Module) -> int:
@@ -120,13 +115,14 @@ def weights(module: Module) -> int:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", SMALL)
-def test_same_bits_in_fewer_bytes(target: str, jobs: dict[str, Job]) -> None:
-    used = {c.kernel.name for c in jobs[target].compiled.program.calls if c.kernel.macs}
+def test_same_bits_in_fewer_bytes(target: str, tmp_path: Path) -> None:
+    small, fast = JOBS.built(tmp_path, (target,), (DENSE,))
+    used = {c.kernel.name for c in small.compiled.program.calls if c.kernel.macs}
     assert {name.split(".")[1] for name in used if name.startswith("sparse.")} == {"gaps", "groups"}
-    assert jobs[target].output == jobs[DENSE].output
-    assert len(set(jobs[target].output)) > 50
-    dense = sum(core_weights(jobs[target].compiled))
-    assert weights(jobs[target].compiled) < 0.45 * dense
+    assert small.output == fast.output
+    assert len(set(small.output)) > 50
+    dense = sum(core_weights(small.compiled))
+    assert weights(small.compiled) < 0.45 * dense
 
 
 def core_weights(module: Module) -> list[int]:
@@ -139,14 +135,15 @@ def core_weights(module: Module) -> list[int]:
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
 )
 @pytest.mark.parametrize("target", ["cortex-m4", "rv32imc"])
-def test_on_its_core(target: str, jobs: dict[str, Job], tmp_path: Path) -> None:
+def test_on_its_core(target: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(MODEL, path)
     bundle = compile_modules([ModuleSpec(path, "m", target, optimize="size")])
     interface = read_interface(bundle, "m")
     elf = link_firmware(bundle, interface, BOARDS[target], optimise="-Os")
     result = run_on_board(elf, BOARDS[target], interface, FEEDS)
-    for got, want in zip(result.outputs, jobs[DENSE].results, strict=True):
+    (here,) = JOBS.built(tmp_path, (DENSE,))
+    for got, want in zip(result.outputs, here.results, strict=True):
         for key, value in zip(got, want.values(), strict=True):
             np.testing.assert_array_equal(got[key], value, err_msg=key)
 
