@@ -181,7 +181,7 @@ def test_an_optimiser_sees_each_kernel_once(
     compiled = programs._said
 
     def said(source: str, work: Path, flags: Sequence[str], machine: programs.Machine) -> str:
-        parts = re.findall(r'#include "(\w+)\.c"', (work / source).read_text())
+        parts = re.findall(r'#include "(\w+)_lib0\.c"', (work / source).read_text())
         given.append((flags[0], tuple(parts)))
         return compiled(source, work, flags, machine)
 
@@ -209,6 +209,36 @@ def test_an_optimiser_that_changes_the_bits_is_found(tmp_path: Path) -> None:
     ran = run_programs([_program("a", 3), replace(told, lib0=macro + told.lib0)], tmp_path)
 
     assert ran == [Ran(b"\3"), Ran(failure="-O1 gives other bits")]
+
+
+def test_kernels_with_the_same_text_are_read_once(tmp_path: Path, sources: list[str]) -> None:
+    """But not those that name something of their module's own, a macro, a table or a kernel."""
+    jobs = []
+    for k, extent in enumerate((4, 4, 6)):
+        net = Net()
+        x = net.node("Exp", net.input("x", np.float32, (extent,)))
+        model, name = net.model(net.node("Neg", x)), f"n{k}"
+        jobs.append(Job(model, random_feeds(model, 1), name=name))
+
+    batch.run_jobs(jobs, tmp_path)
+
+    assert [j.failure for j in jobs] == ["", "", ""]
+    assert sources[0] == "n0_and_more.c"
+    kernels = [len(units.KERNEL.findall((tmp_path / f"n{k}_rest.c").read_text())) for k in range(3)]
+    assert kernels[0] == kernels[2] > kernels[1] == 0
+
+    kernel = "MLF_KERNEL int one(void) {{\n  return %s;\n}}\n"
+    for own, before in (
+        ("step1_table[0]", "static const int step1_table[1] = {{{k}}};\n"),
+        ("OWN", "#define OWN {k}\n"),
+        ("tvmgen_{name}_other()", "MLF_KERNEL int tvmgen_{name}_other(void) {{\n  return {k};\n}}\n"),
+    ):
+        modules = [
+            replace(_program(name, 3), lib1=(before + kernel % own).format(k=k, name=name))
+            for k, name in enumerate("ab")
+        ]
+        units.together(modules, tmp_path)
+        assert all("one(" in (tmp_path / f"{n}_rest.c").read_text() for n in "ab"), own
 
 
 def test_bits_are_alike_but_for_nans() -> None:

@@ -144,10 +144,10 @@ def _included(program: Program, work: Path, known: dict[str, str]) -> str:
         words = WORD.findall(text)
         if not local.isdisjoint(words) or any(w.startswith(public) for w in words):
             return kernel[0]
-        first = known.setdefault(text, kernel[1])
-        if first == kernel[1]:
+        if text not in known:
+            known[text] = kernel[1]
             return kernel[0]
-        renamed[kernel[1]] = first
+        renamed[kernel[1]] = known[text]
         return ""
 
     (work / f"{name}_rest.c").write_text(KERNEL.sub(once, program.lib1))
