@@ -231,7 +231,7 @@ def test_kernels_with_the_same_text_are_read_once(tmp_path: Path, sources: list[
     for own, before in (
         ("step1_table[0]", "static const int step1_table[1] = {{{k}}};\n"),
         ("OWN", "#define OWN {k}\n"),
-        ("tvmgen_{name}_other()", "MLF_KERNEL int tvmgen_{name}_other(void) {{\n  return {k};\n}}\n"),
+        ("tvmgen_{name}_n()", "MLF_KERNEL int tvmgen_{name}_n(void) {{\n  return {k};\n}}\n"),
     ):
         modules = [
             replace(_program(name, 3), lib1=(before + kernel % own).format(k=k, name=name))

@@ -164,7 +164,8 @@ def test_bazel_runs_samples_unless_asked_for_all() -> None:
 
 def test_an_edit_of_a_kernel_or_of_a_header_takes_other_samples() -> None:
     paths = {path.relative_to(REPO).as_posix() for path in sources()}
-    assert {"mlftool/compile.py", "mlftool/ops/contract_s8.c.j2", "crt/include/mlf/kernel.h"} <= paths
+    assert {"mlftool/ops/contract_s8.c.j2", "mlftool/compile.py"} <= paths
+    assert "crt/include/mlf/kernel.h" in paths
 
 
 @pytest.mark.parametrize("total", range(1, 9))

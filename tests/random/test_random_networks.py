@@ -129,7 +129,8 @@ def test_work_apart_may_end_its_process() -> None:
     assert apart(os.abort) is None
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         apart(lambda: 1 // 0)
-    assert each_apart([lambda: 1, os.abort, lambda: 2, lambda: 3, os.abort]) == [1, None, 2, 3, None]
+    works = [lambda: 1, os.abort, lambda: 2, lambda: 3, os.abort]
+    assert each_apart(works) == [1, None, 2, 3, None]
 
 
 def test_a_network_that_is_lost_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

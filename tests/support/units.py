@@ -133,7 +133,7 @@ def together(programs: Sequence[Program], work: Path) -> str:
 
 def _included(program: Program, work: Path, known: dict[str, str]) -> str:
     """The module as a part of a file that has others: what names it uses for its own file are
-    its own there, too. `known` has kernels of modules before by their text, and gains this one's."""
+    its own there, too. `known`: the kernels of those before, by their text, to which come its."""
     own, name = _own_names(program), program.name
     public = f"tvmgen_{name}"
     local = {*own, *DEFINED.findall(program.lib1)}
