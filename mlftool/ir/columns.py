@@ -24,11 +24,12 @@ def aligned(items: Sequence[Item], column: int, first: bool = True) -> list[Item
     made: list[Item] = []
     is_start, by, here, cased = True, 0, column, 0
     for k, item in enumerate(items):
-        is_line = "\n" in space_of(item) or (first and k == 0)
-        if not is_line and isinstance(item, Lexeme) and item.kind not in (COMMENT, OTHER):
+        if isinstance(item, Lexeme) and "\n" not in item.space and (k or not first):
             made.append(item)
-            is_start = item.text in _HINTS
+            if item.kind != COMMENT and item.text != "#":
+                is_start = item.text == ";" or item.text in _HINTS
             continue
+        is_line = "\n" in space_of(item) or (first and k == 0)
         is_directive = isinstance(item, Lexeme) and (item.kind, item.text) == (OTHER, "#")
         if is_line and not is_directive:
             if is_start:
@@ -64,6 +65,8 @@ def _hints(items: Sequence[Item], k: int) -> bool:
 
 
 def _shifted(group: Group, by: int) -> list[Item]:
+    if by == 0:
+        return group.items
     made: list[Item] = []
     for item in group.items:
         if "\n" in space_of(item):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple, TypeGuard
 
 COMMENT, STRING, NUMBER, NAME, OTHER = "comment", "string", "number", "name", "op"
@@ -27,6 +28,9 @@ class Lexeme(NamedTuple):
     kind: str
     space: str  # what is before it
     text: str
+
+
+_LEXEME_OF = partial(tuple.__new__, Lexeme)  # without a frame of Python's for each
 
 
 @dataclass
@@ -58,14 +62,19 @@ Item = Lexeme | Group | Loop
 
 def lexemes(text: str) -> tuple[list[Lexeme], str]:
     """The lexemes of C, and the space after them."""
-    made: list[Lexeme] = []
-    at = 0
-    for found in _LEXEME.finditer(text):
-        kind = found.lastgroup
-        assert kind
-        made.append(Lexeme(kind, *found.group(1, kind)))
-        at = found.end()
-    return made, text[at:]
+    made = [
+        _LEXEME_OF((NAME, space, name))
+        if name
+        else _LEXEME_OF((OTHER, space, other))
+        if other
+        else _LEXEME_OF((NUMBER, space, number))
+        if number
+        else _LEXEME_OF((STRING, space, string))
+        if string
+        else _LEXEME_OF((COMMENT, space, comment))
+        for space, comment, string, number, name, other in _LEXEME.findall(text)
+    ]
+    return made, text[len(text.rstrip()) :]
 
 
 def written(items: Sequence[Item]) -> str:
@@ -134,10 +143,13 @@ def is_block(item: Item) -> TypeGuard[Group]:
     """Whether braces are around statements, and not around values."""
     if not isinstance(item, Group) or item.open.text != "{":
         return False
-    return any(
-        isinstance(i, Loop) or (isinstance(i, Lexeme) and i.text in (";", "for", "while"))
-        for i in item.items
-    )
+    for inner in item.items:
+        if isinstance(inner, Lexeme):
+            if inner.text in (";", "for", "while"):
+                return True
+        elif isinstance(inner, Loop):
+            return True
+    return False
 
 
 _WORDS = {"float", "double", "bool", "char", "int", "unsigned", "long", "short", "signed", "void"}

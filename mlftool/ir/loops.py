@@ -10,6 +10,7 @@ the numbers are: layers that share a function may differ in it, and then the loo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from mlftool.ir.lexemes import (
@@ -38,6 +39,7 @@ MARKS = (OPEN, NEXT, HEAD, CLOSE)
 
 _ASSIGN = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--"}
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
+_BRACKETS = {*_CLOSES, *_CLOSES.values()}
 
 
 def mark(kind: str, text: str = "") -> str:
@@ -93,8 +95,7 @@ def nested(tokens: Sequence[Token]) -> tuple[list[Item], str]:
                 loop.bound, loop.step = map(grouped, parts)
                 stack.append(loop)
             continue
-        for lexeme in found:
-            _add(stack, lexeme)
+        _add(stack, found)
         if kind == OPEN:
             loop, parts = Loop(text, space), []
             stack[-1].items.append(loop)
@@ -102,7 +103,7 @@ def nested(tokens: Sequence[Token]) -> tuple[list[Item], str]:
             stack[-1].close = space
             stack.pop()
         elif kind == CLOSE:
-            _add(stack, Lexeme(OTHER, space, "}"))
+            _add(stack, [Lexeme(OTHER, space, "}")])
     assert stack == [top], "a bracket or a loop without its end"
     return top.items, space
 
@@ -111,26 +112,28 @@ def grouped(items: Sequence[Item]) -> list[Item]:
     """Flat lexemes as a tree."""
     top = Group(Lexeme(OTHER, "", ""), [], Lexeme(OTHER, "", ""))
     stack: list[Group | Loop] = [top]
-    for item in items:
-        assert isinstance(item, Lexeme)
-        _add(stack, item)
+    _add(stack, [item for item in items if isinstance(item, Lexeme)])
     assert stack == [top], "a bracket without its end"
     return top.items
 
 
-def _add(stack: list[Group | Loop], lexeme: Lexeme) -> None:
-    if lexeme.kind == OTHER and lexeme.text in _CLOSES:
-        group = Group(lexeme, [], Lexeme(OTHER, "", _CLOSES[lexeme.text]))
-        stack[-1].items.append(group)
-        stack.append(group)
-    elif lexeme.kind == OTHER and lexeme.text in (")", "]", "}"):
-        opened = stack.pop()
-        assert isinstance(opened, Group), "a loop without its end"
-        assert opened.close.text == lexeme.text, "unbalanced brackets"
-        opened.close = lexeme
-        opened.plain = opened.open.text != "{" and all(map(_is_plain, opened.items))
-    else:
-        stack[-1].items.append(lexeme)
+def _add(stack: list[Group | Loop], found: Sequence[Lexeme]) -> None:
+    items = stack[-1].items
+    for lexeme in found:
+        if lexeme.kind != OTHER or lexeme.text not in _BRACKETS:
+            items.append(lexeme)
+        elif lexeme.text in _CLOSES:
+            group = Group(lexeme, [], Lexeme(OTHER, "", _CLOSES[lexeme.text]))
+            items.append(group)
+            stack.append(group)
+            items = group.items
+        else:
+            opened = stack.pop()
+            assert isinstance(opened, Group), "a loop without its end"
+            assert opened.close.text == lexeme.text, "unbalanced brackets"
+            opened.close = lexeme
+            opened.plain = opened.open.text != "{" and all(map(_is_plain, items))
+            items = stack[-1].items
 
 
 def _is_plain(item: Item) -> bool:
@@ -257,20 +260,40 @@ def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
             item.items = merged(item.items, taken)
         made.append(item)
     k = len(made)
+    found: Counter[str] | None = None  # in how many of the items a text is
     are_less = False
     while k > 0:
         k -= 1
         item = made[k]
+        if isinstance(item, Lexeme):
+            continue
         if isinstance(item, Loop) and item.alone:
             k = _hinted(made, k)
         elif not is_block(item):
             continue
+        if not _is_statement(made, k):
+            continue
         names = declared(item.items)
-        is_free = names.isdisjoint(taken) and not _has(names, [*made[:k], *made[k + 1 :]])
-        if is_free and _is_statement(made, k):
+        if names and found is None:
+            found = _texts(made)
+        if names.isdisjoint(taken) and (not found or all(found[name] == 1 for name in names)):
             made[k : k + 1] = _outdented(item)
+            if found:
+                found.update(_texts(item.items))
+                found.subtract(_texts([item]))
             are_less = True
     return _counted(made) if are_less else made
+
+
+def _texts(items: Sequence[Item]) -> Counter[str]:
+    """In how many of the items each text is."""
+    found: Counter[str] = Counter()
+    for item in items:
+        if isinstance(item, Lexeme):
+            found[item.text] += 1
+        else:
+            found.update({lexeme.text for lexeme in every([item])})
+    return found
 
 
 def _has(names: frozenset[str], items: Sequence[Item]) -> bool:

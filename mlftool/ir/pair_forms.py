@@ -150,17 +150,18 @@ def sum_of(a: Terms, b: Terms, results: Array) -> tuple[Sum, Clamped] | None:
     shift = min(LARGEST_SHIFT, int(30 - np.ceil(np.log2(reach))))
     if shift < 8:
         return None
-    near = _near_steps(a, b)
-    found: list[tuple[int, Array, tuple[int, int]]] = []
+    i, j = np.nonzero(_near_steps(a, b))
+    left, right, near = a.values[i], b.values[j], results[i, j]
+    found: list[tuple[int, int, int]] = []
     for da, db in _NEAR:
         ma, mb = (round(r * 2**shift) + d for r, d in zip(ratios, (da, db), strict=True))
-        sums = ma * a.values[:, None] + mb * b.values[None, :]
-        wrong = _wrong(sums[near], results[near], shift, results)
+        _, wrong = _best(*_bounds(ma * left + mb * right, near, shift, results))
         if wrong <= MOST_EXCEPTIONS:
-            found.append((wrong, sums, (ma, mb)))
+            found.append((wrong, ma, mb))
         if not wrong:
             break
-    for _, sums, (ma, mb) in sorted(found, key=lambda f: f[0])[:4]:
+    for _, ma, mb in sorted(found, key=lambda f: f[0])[:4]:
+        sums = ma * a.values[:, None] + mb * b.values[None, :]
         add, exceptions = _settled(sums, results, shift)
         if np.abs(sums).max() + abs(add) < 2**31 and exceptions is not None:
             total = Sum(Number(ma), Number(mb), Number(add))
@@ -245,24 +246,22 @@ def _bounds(sums: Array, results: Array, shift: int, every: Array) -> tuple[Arra
     it is not the highest, so that (sum + it) >> shift, limited to them, is the result."""
     least = ((results << shift) - sums)[results > every.min()]
     most = (((results + 1) << shift) - 1 - sums)[results < every.max()]
-    return np.sort(least), np.sort(most)
+    return least, most
 
 
 def _best(least: Array, most: Array) -> tuple[int, int]:
     """What to add such that the fewest bounds are broken, and how many are."""
     if not least.size or not most.size:
-        return int(least[-1]) if least.size else int(most[0]) if most.size else 0, 0
-    if least[-1] <= most[0]:
-        return int(least[-1] + most[0]) // 2, 0
-    tried = np.concatenate((least[-MOST_EXCEPTIONS - 1 :], most[: MOST_EXCEPTIONS + 1]))
-    broken = least.size - np.searchsorted(least, tried, side="right")
-    broken = broken + np.searchsorted(most, tried, side="left")
-    k = int(np.argmin(broken))
-    return int(tried[k]), int(broken[k])
-
-
-def _wrong(sums: Array, results: Array, shift: int, every: Array) -> int:
-    return _best(*_bounds(sums, results, shift, every))[1]
+        return int(least.max()) if least.size else int(most.min()) if most.size else 0, 0
+    if least.max() <= most.min():
+        return int(least.max() + most.min()) // 2, 0
+    n = MOST_EXCEPTIONS + 1  # the bounds that are broken first; sorting all takes twenty times as long
+    largest = np.sort(np.partition(least, -min(n, least.size))[-n:])
+    smallest = np.sort(np.partition(most, min(n, most.size) - 1)[:n])
+    tried = [*largest.tolist(), *smallest.tolist()]
+    broken = [np.count_nonzero(least > t) + np.count_nonzero(most < t) for t in tried]
+    k = broken.index(min(broken))
+    return tried[k], broken[k]
 
 
 def _settled(
@@ -273,15 +272,16 @@ def _settled(
     t = sums + add
     lo, hi = int(results.min()), int(results.max())
     off = results - np.clip(t >> shift, lo, hi)
-    values = np.unique(t[off != 0])
-    if values.size > MOST_EXCEPTIONS:
+    # Not np.unique, which imports numpy's masked arrays.
+    values = sorted(set(t[off != 0].tolist()))
+    if len(values) > MOST_EXCEPTIONS:
         return add, None
     exceptions = []
-    for value in values.tolist():
-        there = np.unique(off[t == value])  # other pairs with this t may want none
-        if there.size != 1 or abs(int(there[0])) != 1:
+    for value in values:
+        there = set(off[t == value].tolist())  # other pairs with this t may want none
+        if there not in ({1}, {-1}):
             return add, None
-        exceptions.append((value, int(there[0]) << (shift - 1)))
+        exceptions.append((value, there.pop() << (shift - 1)))
     for value, step in exceptions:
         t = np.where(t == value, t + step, t)
     right = np.array_equal(np.clip(t >> shift, lo, hi), results)

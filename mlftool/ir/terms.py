@@ -52,15 +52,18 @@ def names_of(items: Sequence[Item], types: Mapping[str, str]) -> Names:
     before = ""  # a type, on the way to its name
     name = ""
     for lexeme in every(items):
+        if not before:  # nothing is declared here
+            before = lexeme.text if is_type(lexeme) else ""
+            continue
         if name and lexeme.text == "[":
             found[name] = {f"{of} *" if of == before else of for of in found[name]}
         name = ""
-        if lexeme.kind == NAME and is_type(lexeme):
+        if is_type(lexeme):
             before = lexeme.text
-        elif before and lexeme.text == "*":
+        elif lexeme.text == "*":
             before += " *"
-        elif not before or lexeme.text != "const":
-            if before and lexeme.kind == NAME:
+        elif lexeme.text != "const":
+            if lexeme.kind == NAME:
                 name = lexeme.text
                 found.setdefault(name, set()).add(before)
             before = before if name else ""
@@ -130,7 +133,10 @@ def settled(items: Sequence[Item], names: Names) -> list[Item]:
 
     for item in items:
         if isinstance(item, Lexeme):
-            if _is_barrier(item, segment):
+            is_name = item.kind == NAME
+            if is_name and item.text not in _WORDS:
+                segment.append(item)
+            elif _is_barrier(item, segment):
                 close(item.text == ";")
                 made.append(item)
             elif item.kind == COMMENT and not segment:
@@ -138,7 +144,7 @@ def settled(items: Sequence[Item], names: Names) -> list[Item]:
             else:
                 segment.append(item)
                 is_live = is_live or _is_live(item)
-            is_head = item.kind == NAME and item.text in _HEADS
+            is_head = is_name and item.text in _HEADS
             continue
         if isinstance(item, Loop):
             close()
