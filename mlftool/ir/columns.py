@@ -85,7 +85,7 @@ def column_of(item: Item) -> int:
 
 
 def _end_in(end: Lexeme, column: int) -> Lexeme:
-    return end._replace(space=_to(end.space, column)) if "\n" in end.space else end
+    return Lexeme(OTHER, _to(end.space, column), end.text) if "\n" in end.space else end
 
 
 def _to(space: str, column: int) -> str:

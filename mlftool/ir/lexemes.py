@@ -105,7 +105,7 @@ def head_of(name: str, bound: str, step: str) -> str:
 
 
 def every(items: Sequence[Item]) -> list[Lexeme]:
-    """All lexemes, those in groups and loops too."""
+    """All lexemes, those in groups and loops too; a loop declares its variable."""
     found: list[Lexeme] = []
     _collect(items, found)
     return found
@@ -120,17 +120,18 @@ def _collect(items: Sequence[Item], found: list[Lexeme]) -> None:
             _collect(item.items, found)
             found.append(item.close)
         else:
-            found.append(Lexeme(NAME, "", item.name))
+            found += (Lexeme(NAME, "", "int32_t"), Lexeme(NAME, "", item.name))
             for part in (item.bound, item.step, item.items):
+                found.append(Lexeme(OTHER, "", ";"))
                 _collect(part, found)
 
 
 def moved(item: Item, space: str) -> Item:
     """The item after another space."""
     if isinstance(item, Lexeme):
-        return item._replace(space=space)
+        return Lexeme(item.kind, space, item.text)
     if isinstance(item, Group):
-        return replace(item, open=item.open._replace(space=space))
+        return replace(item, open=Lexeme(OTHER, space, item.open.text))
     item.space = space
     return item
 
@@ -158,8 +159,11 @@ _SMALL = {"bool", "char", "int", "unsigned", "long", "short", "signed"}
 
 def is_type(item: Item) -> bool:
     """Whether it is the name of one of C's types, or of ours, which are `mlf_...` and no call."""
-    text = item.text if isinstance(item, Lexeme) and item.kind == NAME else ""
-    return text.endswith("_t") or text in _WORDS
+    return isinstance(item, Lexeme) and item.kind == NAME and names_type(item.text)
+
+
+def names_type(name: str) -> bool:
+    return name.endswith("_t") or name in _WORDS
 
 
 def is_integer(name: str) -> bool:

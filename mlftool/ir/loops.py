@@ -155,9 +155,17 @@ def entered(
         if isinstance(item, Lexeme):
             is_zero = item.text in zeros and item.kind == NAME and not _is(items, k - 1, ".", "->")
             made.append(Lexeme(NUMBER, item.space, "0") if is_zero else item)
-            if item.kind not in (COMMENT, OTHER):
-                continue  # a statement goes on
-        elif isinstance(item, Group) and item.plain and not zeros:
+            if item.text == ";":
+                if name := _nought(made[start:-1], settle):
+                    rest = items[k + 1 :]
+                    if not _written_to(rest, name) and _in_terms(rest, name):
+                        zeros |= {name}
+                        del made[start:]
+                start = len(made)
+            elif item.kind == COMMENT:
+                start = len(made)
+            continue
+        if isinstance(item, Group) and item.plain and not zeros:
             made.append(item)
         elif isinstance(item, Group):
             made.append(Group(item.open, entered(item.items, settle, zeros), item.close))
@@ -168,20 +176,9 @@ def entered(
             inner = zeros | {item.name} if alone else zeros - {item.name}
             body = entered(item.items, settle, inner)
             made.append(Loop(item.name, item.space, bound, step, body, item.close, alone))
-        is_end = isinstance(item, Lexeme) and item.text == ";"
-        if is_end and (name := _nought(made[start:-1], settle)):
-            rest = items[k + 1 :]
-            if not _written_to(rest, name) and _in_terms(rest, name):
-                zeros |= {name}
-                del made[start:]
-        is_part = isinstance(item, Group) and item.open.text != "{"
-        if is_end or not (is_part or isinstance(item, Lexeme)) or _is_comment(item):
+        if isinstance(item, Loop) or item.open.text == "{":
             start = len(made)
     return made
-
-
-def _is_comment(item: Item) -> bool:
-    return isinstance(item, Lexeme) and item.kind == COMMENT
 
 
 def _nought(statement: list[Item], settle: Callable[[list[Item]], list[Item]]) -> str:

@@ -23,6 +23,7 @@ from mlftool.ir.lexemes import (
     is_integer,
     is_type,
     moved,
+    names_type,
     space_of,
 )
 
@@ -51,24 +52,23 @@ def names_of(items: Sequence[Item], types: Mapping[str, str]) -> Names:
     found: dict[str, set[str]] = {name: {f"{of} *"} for name, of in types.items()}
     before = ""  # a type, on the way to its name
     name = ""
-    for lexeme in every(items):
+    for kind, _, text in every(items):
+        is_type = kind == NAME and names_type(text)
         if not before:  # nothing is declared here
-            before = lexeme.text if is_type(lexeme) else ""
+            before = text if is_type else ""
             continue
-        if name and lexeme.text == "[":
+        if name and text == "[":
             found[name] = {f"{of} *" if of == before else of for of in found[name]}
         name = ""
-        if is_type(lexeme):
-            before = lexeme.text
-        elif lexeme.text == "*":
+        if is_type:
+            before = text
+        elif text == "*":
             before += " *"
-        elif lexeme.text != "const":
-            if lexeme.kind == NAME:
-                name = lexeme.text
+        elif text != "const":
+            if kind == NAME:
+                name = text
                 found.setdefault(name, set()).add(before)
             before = before if name else ""
-    for loop in _loops(items):
-        found.setdefault(loop.name, set()).add("int32_t")
     return Names(
         frozenset(n for n, of in found.items() if all(map(is_integer, of))),
         frozenset(n for n, of in found.items() if of & {"float", "double"}),
@@ -78,15 +78,6 @@ def names_of(items: Sequence[Item], types: Mapping[str, str]) -> Names:
 
 def _is_pointer_to_integer(of: str) -> bool:
     return of.endswith(" *") and is_integer(of.removesuffix(" *"))
-
-
-def _loops(items: Sequence[Item]) -> list[Loop]:
-    found: list[Loop] = []
-    for item in items:
-        if not isinstance(item, Lexeme):
-            found += [item] if isinstance(item, Loop) else []
-            found += _loops(item.items)
-    return found
 
 
 @frozen
@@ -120,6 +111,7 @@ def settled(items: Sequence[Item], names: Names) -> list[Item]:
     segment: list[Item] = []
     is_live = False  # whether the segment has what may leave
     is_head = False  # of a statement, whose brackets are its own
+    may_choose = False
 
     def close(is_end: bool = False) -> None:
         nonlocal is_live
@@ -139,6 +131,7 @@ def settled(items: Sequence[Item], names: Names) -> list[Item]:
             elif _is_barrier(item, segment):
                 close(item.text == ";")
                 made.append(item)
+                may_choose = may_choose or item.text == "?"
             elif item.kind == COMMENT and not segment:
                 made.append(item)
             else:
@@ -160,7 +153,7 @@ def settled(items: Sequence[Item], names: Names) -> list[Item]:
                 is_live = is_live or _is_live(inner)
         is_head = False
     close()
-    return _chosen(made, names)
+    return _chosen(made) if may_choose else made
 
 
 def _inside(group: Group, names: Names) -> Group:
@@ -472,7 +465,7 @@ def _items(term: Term) -> list[Item]:
     return [*_items(term.left), term.operator, *_items(term.right)]
 
 
-def _chosen(items: list[Item], names: Names) -> list[Item]:
+def _chosen(items: list[Item]) -> list[Item]:
     """`0 ? a : b` is `b` where it is a whole value."""
     made = list(items)
     for k in range(len(made) - 2, -1, -1):
