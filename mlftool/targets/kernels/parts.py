@@ -39,6 +39,11 @@ def bytes_of(v: View, *, depthwise: bool = False, signed: bool = False) -> Bytes
 
     `signed`: inputs are int8. Without `depthwise` all input channels meet all output channels.
     """
+    asked = ("bytes", depthwise, signed)  # by many kernels, whose bids share what it has worked out
+    return v.once(asked, lambda: _bytes_of(v, depthwise, signed))
+
+
+def _bytes_of(v: View, depthwise: bool, signed: bool) -> Bytes | None:
     c = contraction(v)
     if len(c.inputs) > 2 or not (c.depthwise if depthwise else c.group == 1):
         return None
