@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlftool.cli.options import positive
 from mlftool.cli.run import repetitions
-from mlftool.cli.subject import FILE, add_subject_options, fitting, subjects
+from mlftool.cli.subject import FILE, add_subject_options, fitting, refusals, subjects
 from mlftool.cli.terminal import as_json, put, said
 from mlftool.errors import MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
@@ -49,19 +49,16 @@ def run(args: argparse.Namespace) -> int:
         subject, place = job
         return bench.bench(subject, place, args.inputs, args.runs, args.repetitions)
 
-    refused: list[Problem] = []
-    found = list(fitting(measure, _jobs(args), refused))
-    if args.json:
-        data = [bench.to_json(one) for one in found]
-        put(as_json(benches=data))
-    elif args.csv:
-        put(table.comma_separated(bench.tabled(found)), end="")
-    elif args.markdown:
-        put(table.markdown(bench.tabled(found)))
-    else:
-        said(bench.text(found))
-    if refused:
-        raise MlfError(refused)
+    with refusals() as refused:
+        found = list(fitting(measure, _jobs(args), refused))
+        if args.json:
+            put(as_json(benches=[bench.to_json(one) for one in found]))
+        elif args.csv:
+            put(table.comma_separated(bench.tabled(found)), end="")
+        elif args.markdown:
+            put(table.markdown(bench.tabled(found)))
+        else:
+            said(bench.text(found))
     return 0
 
 

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.cli.subject import FILE, add_subject_options, subjects
+from mlftool.cli.subject import FILE, add_subject_options, fitting, refusals, subjects
 from mlftool.cli.terminal import as_json, printed
-from mlftool.errors import CHECK_FAILED, MlfError, Problem
+from mlftool.errors import BAD_INPUT, CHECK_FAILED, MlfError, Problem
+from mlftool.frozen import frozen
 from mlftool.width import folded
 
 if TYPE_CHECKING:
     from mlftool.insight.diff import Difference
     from mlftool.insight.facts import Facts
+    from mlftool.insight.subject import Subject
 
 HELP = "compare two builds: sizes, instructions, layers, results, interface"
 GROUP = "run"
@@ -46,25 +48,47 @@ def run(args: argparse.Namespace) -> int:
     if args.after is None:
         if not args.save:
             raise MlfError(Problem("MLF0400", "nothing to compare with", help="give A and B"))
-        save(args.save, _facts(args, args.before))
+        with refusals() as problems:
+            only = _facts(args, args.before, problems)
+            if not only.misfits:
+                save(args.save, only.fit)
         return 0
-    old, new = _facts(args, args.before, args.after), _facts(args, args.after, args.before)
-    found, alone = diff.paired(old, new)
-    printed(_shown(args, found, alone))
-    if args.save:
-        save(args.save, new)
-    problems = list(diff.all_exceeded(found, limits))
-    if problems:
-        raise MlfError(problems, CHECK_FAILED)
+    with refusals(CHECK_FAILED if limits else BAD_INPUT) as problems:
+        old = _facts(args, args.before, problems, args.after)
+        new = _facts(args, args.after, problems, args.before)
+        found, alone = diff.paired(old.fit, new.fit, {*old.misfits, *new.misfits})
+        printed(_shown(args, found, alone))
+        if args.save and not new.misfits:
+            save(args.save, new.fit)
+        problems += diff.all_exceeded(found, limits)
     return 0
 
 
-def _facts(args: argparse.Namespace, file: Path, beside: Path | None = None) -> Sequence[Facts]:
+@frozen
+class _Built:
+    """What a file's builds are compared by, and the names of those that their board has no room
+    for."""
+
+    fit: Sequence[Facts]
+    misfits: Sequence[str] = ()
+
+
+def _facts(
+    args: argparse.Namespace, file: Path, refused: list[Problem], beside: Path | None = None
+) -> _Built:
     from mlftool.insight.facts import facts, read_facts
 
     if file.suffix == ".json":
-        return read_facts(file)
-    return [facts(s, args.on, not args.no_run) for s in subjects(args, file, beside=beside)]
+        return _Built(read_facts(file))
+    tried: list[str] = []
+
+    def measure(subject: Subject) -> Facts:
+        tried.append(subject.name)
+        return facts(subject, args.on, not args.no_run)
+
+    fit = list(fitting(measure, subjects(args, file, beside=beside), refused))
+    there = {f.name for f in fit}
+    return _Built(fit, [name for name in tried if name not in there])
 
 
 def _shown(args: argparse.Namespace, found: Sequence[Difference], alone: Sequence[str]) -> str:

@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.cli.subject import FILE, add_subject_options, fitting, subjects
+from mlftool.cli.subject import FILE, add_subject_options, fitting, refusals, subjects
 from mlftool.cli.terminal import as_json, put, said
-from mlftool.errors import MlfError, Problem
 
 if TYPE_CHECKING:
     from mlftool.insight import profile as profiles
@@ -42,17 +41,15 @@ def run(args: argparse.Namespace) -> int:
     def measure(subject: Subject) -> profiles.Profile:
         return profiles.profile(subject, args.on, args.flags or "", args.inputs)
 
-    refused: list[Problem] = []
-    found = fitting(measure, subjects(args, args.file, on_board=True), refused)
-    if args.json:
-        put(as_json(profiles=[profiles.to_json(p) for p in found]))
-    elif args.csv:
-        put(table.comma_separated(profiles.several(list(found))), end="")
-    else:
-        texts = (profiles.text(p, args.markdown) for p in found)
-        for k, text in enumerate(texts):
-            shown = ("\n" if k else "") + text
-            put(shown) if args.markdown else said(shown)
-    if refused:
-        raise MlfError(refused)
+    with refusals() as refused:
+        found = fitting(measure, subjects(args, args.file, on_board=True), refused)
+        if args.json:
+            put(as_json(profiles=[profiles.to_json(p) for p in found]))
+        elif args.csv:
+            put(table.comma_separated(profiles.several(list(found))), end="")
+        else:
+            texts = (profiles.text(p, args.markdown) for p in found)
+            for k, text in enumerate(texts):
+                shown = ("\n" if k else "") + text
+                put(shown) if args.markdown else said(shown)
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.cli.subject import FILE, add_subject_options, fitting, subjects
+from mlftool.cli.subject import FILE, add_subject_options, fitting, refusals, subjects
 from mlftool.cli.terminal import as_json, put, said
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
@@ -34,28 +34,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mlftool.insight import size as sizes
 
-    refused: list[Problem] = []
-    found = _sizes(args, args.file, args.against, refused)
-    if args.against is None:
-        if args.json:
+    if args.against and args.json:
+        hint = "mlftool diff --json has the differences of the sums"
+        raise MlfError(Problem("MLF0405", "--against prints text; got --json", help=hint))
+    with refusals() as refused:
+        found = _sizes(args, args.file, args.against, refused)
+        if args.against:
+            pairs = _pairs(args, list(found), refused)
+            said("\n\n".join(sizes.compared(old, new, args.depth) for old, new in pairs))
+        elif args.json:
             put(as_json(sizes=[s.to_json() for s in found]))
         else:
             for k, size in enumerate(found):
                 said(("\n" if k else "") + sizes.text(size, args.depth))
-        _end(refused)
-        return 0
-    if args.json:
-        hint = "mlftool diff --json has the differences of the sums"
-        raise MlfError(Problem("MLF0405", "--against prints text; got --json", help=hint))
-    pairs = _pairs(args, list(found), refused)
-    said("\n\n".join(sizes.compared(old, new, args.depth) for old, new in pairs))
-    _end(refused)
     return 0
-
-
-def _end(refused: list[Problem]) -> None:
-    if refused:
-        raise MlfError(refused)
 
 
 def _sizes(
@@ -84,7 +76,7 @@ def _pairs(
 ) -> list[tuple[Size, Size]]:
     """Each program with the one of the same name; two single ones whatever their names."""
     old = list(_sizes(args, args.against, args.file, refused))
-    if len(old) == len(new) == 1:
+    if len(old) == len(new) == 1 and not refused:
         return [(old[0], new[0])]
     named = {s.name: s for s in old}
     pairs = [(named[s.name], s) for s in new if s.name in named]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, flag_of
-from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.errors import BAD_INPUT, MlfError, Problem, did_you_mean
 from mlftool.files import MANIFEST_SUFFIXES
 from mlftool.options import EXECUTORS
 
@@ -63,12 +64,21 @@ def subjects(
 _DOES_NOT_BUILD = "MLF0608"
 
 
+@contextmanager
+def refusals(exit_code: int = BAD_INPUT) -> Iterator[list[Problem]]:
+    """A list of problems, which are raised once the command has printed the rest. Raises
+    MlfError."""
+    found: list[Problem] = []
+    yield found
+    if found:
+        raise MlfError(dict.fromkeys(found), exit_code)
+
+
 def fitting(
     measure: Callable[[_Job], _Found], jobs: Iterable[_Job], refused: list[Problem]
 ) -> Iterator[_Found]:
     """What can be measured of several. Programs that their board has no room for are problems of
-    `refused`, which the command raises once it has printed the others; without others they are
-    raised here. Raises MlfError."""
+    `refused`, a list of `refusals`; if nothing fits they are raised here. Raises MlfError."""
     is_empty = True
     for job in jobs:
         try:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mlftool.errors import MlfError, Problem, one_line
 from mlftool.frontends.models import TFLite
-from mlftool.frozen import frozen
+from mlftool.frozen import field, frozen
 from mlftool.insight import table
 from mlftool.insight.table import Cell, Table
 from mlftool.insight.trace import Finished, Result, Sample, Traced, run, samples_for, traced
@@ -31,7 +31,8 @@ USUAL_SQNR = 10.0  # dB; below it a layer has gone wrong
 class Layer:
     """A layer of both sides. `other` is what the reference calls it if that is another name, `how`
     by what they were matched. `differing` elements are outside the tolerance of their type.
-    `tensor` is what the layer computes."""
+    `tensor` is what the layer computes, `fused` the operators of the nodes that compute it, by
+    their names."""
 
     name: str
     tensor: str
@@ -42,6 +43,16 @@ class Layer:
     largest: float
     differing: int
     distance: Distance
+    fused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> str:
+        """The names of all nodes that are computed together."""
+        return " + ".join(self.fused) if all(self.fused) and self.fused else self.name
+
+    @property
+    def operators(self) -> str:
+        return " + ".join(self.fused.values()) or self.op
 
 
 @frozen
@@ -289,17 +300,19 @@ def _layer(
         largest, differing = max(largest, one.max_abs_error), differing + one.mismatches
     name, other = ours.node or ours.name, theirs.node or theirs.name
     other = "" if other == name else other
-    return Layer(name, ours.name, ours.op, other, how, whole.elements, largest, differing, whole)
+    size = whole.elements
+    return Layer(name, ours.name, ours.op, other, how, size, largest, differing, whole, ours.fused)
 
 
-HEADS = ("order", "largest error", "RMSE", "cosine", "SQNR dB", "elements", "operator", "layer")
+HEADS = ("order", "largest error", "RMSE", "cosine", "SQNR dB", "elements", "operators", "layer")
 
 
 def text(found: Compared) -> str:
     """For people."""
-    often = Counter((layer.name, layer.op) for layer in found.layers)
+    often = Counter((layer.nodes, layer.operators) for layer in found.layers)
     rows = tuple(
-        _row(k, layer, often[layer.name, layer.op] > 1) for k, layer in enumerate(found.layers)
+        _row(k, layer, often[layer.nodes, layer.operators] > 1)
+        for k, layer in enumerate(found.layers)
     )
     lines = [f"{found.name} against {found.reference}", "", table.text(Table(HEADS, rows)), ""]
     lines += [f"not matched: {', '.join(map(one_line, found.unmatched))}"] * bool(found.unmatched)
@@ -308,14 +321,14 @@ def text(found: Compared) -> str:
 
 
 def _row(order: int, layer: Layer, repeated: bool) -> tuple[Cell, ...]:
-    """`repeated` names get their tensor's: a sum before its bias, and after."""
+    """`repeated` names get their tensor's."""
     d = layer.distance
-    name = f"{layer.name}: {layer.tensor}" if repeated else layer.name
+    name = f"{layer.nodes}: {layer.tensor}" if repeated else layer.nodes
     name = f"{name} ({layer.other})" if layer.other else name
     cosine = "-" if d.cosine is None else f"{d.cosine:.6f}"
     sqnr = "-" if d.sqnr is None else "exact" if d.sqnr == math.inf else f"{d.sqnr:.1f}"
     errors = f"{layer.largest:.4g}", f"{d.rmse:.4g}"
-    return (order, *errors, cosine, sqnr, layer.elements, layer.op, name)
+    return (order, *errors, cosine, sqnr, layer.elements, layer.operators, name)
 
 
 def verdict(found: Compared) -> str:
@@ -355,6 +368,8 @@ def to_json(found: Compared) -> dict[str, Any]:
                 "tensor": layer.tensor,
                 "reference": layer.other or layer.name,
                 "operator": layer.op,
+                "operators": list(layer.fused.values()) or [layer.op],
+                "nodes": [name for name in layer.fused if name],
                 "matched_by": layer.how,
                 "elements": layer.elements,
                 "differing": layer.differing,

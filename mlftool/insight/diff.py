@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,22 +102,25 @@ def _forms(one: Facts) -> list[tuple[str, str]]:
     return [(str(t["dtype"]), str(t["shape"])) for t in tensors]
 
 
-def paired(old: Sequence[Facts], new: Sequence[Facts]) -> tuple[list[Difference], list[str]]:
+def paired(
+    old: Sequence[Facts], new: Sequence[Facts], misfits: Collection[str] = ()
+) -> tuple[list[Difference], list[str]]:
     """Builds of the same name, or one and one whatever their names; and the names of those that
-    only one side has."""
-    if len(old) == len(new) == 1:
+    only one side has. `misfits` are builds that a side has, but could not measure."""
+    if len(old) == len(new) == 1 and not misfits:
         return [difference(old[0], new[0])], []
-    return paired_by_name(old, new)
+    return paired_by_name(old, new, misfits)
 
 
 def paired_by_name(
-    old: Sequence[Facts], new: Sequence[Facts]
+    old: Sequence[Facts], new: Sequence[Facts], misfits: Collection[str] = ()
 ) -> tuple[list[Difference], list[str]]:
     """The same, where names say what belongs together."""
     olds, news = ({f.name: f for f in facts} for facts in (old, new))
     pairs = [difference(olds[name], f) for name, f in news.items() if name in olds]
-    alone = [f"{name}: is new" for name in news if name not in olds]
-    return pairs, [*alone, *(f"{name}: is gone" for name in olds if name not in news)]
+    alone = [f"{name}: is new" for name in news if name not in {*olds, *misfits}]
+    alone += [f"{name}: is gone" for name in olds if name not in {*news, *misfits}]
+    return pairs, alone
 
 
 def _layers(before: Facts, after: Facts) -> list[LayerChange]:
@@ -154,6 +157,10 @@ def _named(layers: Sequence[LayerFacts]) -> dict[tuple[str, int], LayerFacts]:
     return found
 
 
+# What people call a tensor's keys.
+_WORDS = {"c_name": "name in C", "dtype": "type", "size_bytes": "bytes", "zero_point": "zero point"}
+
+
 def _interface(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """What a caller has to change, as sentences."""
     for key in dict.fromkeys([*old, *new]):
@@ -165,7 +172,7 @@ def _interface(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
             yield f"{kind}: {len(before)} -> {len(after)}"
         for a, b in zip(before, after, strict=False):
             changes = [
-                f"{k} {_shown(a.get(k))} -> {_shown(b.get(k))}"
+                f"{_WORDS.get(k, k)} {_shown(a.get(k))} -> {_shown(b.get(k))}"
                 for k in dict.fromkeys([*a, *b])
                 if a.get(k) != b.get(k)
             ]
@@ -249,12 +256,14 @@ def exceeded(found: Difference, limits: Sequence[Limit]) -> Iterator[Problem]:
         if one.percent and f.before == 0 and f.after == 0:
             measured = 0.0
         name = found.after.name
+        words, unit = METRICS[one.metric]
         if measured is None:
-            text = f"{one.metric} is not known of both builds, so '{one.text}' cannot be checked"
+            text = f"{words}: not known of both builds, so '{one.text}' cannot be checked"
             yield Problem("MLF0616", text, name)
         elif measured > one.value:
             was = f"was {f.before:,}, " if f.before is not None else ""
-            text = f"{one.metric}: {was}is {f.after:,}{_percent(f)}; expected at most what "
+            text = f"{words}: {was}is {f.after:,} {unit}".rstrip() + f"{_percent(f)}; "
+            text += "expected at most what "
             yield Problem("MLF0616", f"{text}'{one.text}' allows", name)
 
 
@@ -268,7 +277,7 @@ def text(found: Difference) -> str:
     lines = [f"{before.name} ({before.target}) -> {after.name} ({after.target})", ""]
     rows = [
         (
-            f.metric,
+            ", ".join(filter(None, METRICS[f.metric])),
             f.before,
             f.after,
             _signed(f.change),

@@ -29,18 +29,18 @@ from mlftool.runtime.link import footprint, link_firmware
 from mlftool.runtime.runner import run_on_board
 from mlftool.tune.search import sample_of
 
-# Of which a lower figure is better, with their units.
-METRICS: Mapping[str, str] = {
-    "flash": "B",
-    "ram": "B",
-    "stack": "B",
-    "code": "B",
-    "weights": "B",
-    "workspace": "B",
-    "instructions": "",
-    "cycles": "",  # estimated
-    "macs": "",
-    "layers": "",
+# Of which a lower figure is better, in words and with their units.
+METRICS: Mapping[str, tuple[str, str]] = {
+    "flash": ("flash", "bytes"),
+    "ram": ("RAM", "bytes"),
+    "stack": ("stack", "bytes"),
+    "code": ("code of the model", "bytes"),
+    "weights": ("weights", "bytes"),
+    "workspace": ("workspace", "bytes"),
+    "instructions": ("instructions", ""),
+    "cycles": ("estimated cycles", ""),
+    "macs": ("MACs", ""),
+    "layers": ("layers", ""),
 }
 
 

@@ -6,7 +6,7 @@ it is computed in integers as in the deployed module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from mlftool.frontends.given import with_values
 from mlftool.frontends.load import load_model
 from mlftool.frontends.models import TFLite, imported, model_name, opened
 from mlftool.frontends.tflite.reader import read
-from mlftool.frozen import frozen, replace
+from mlftool.frozen import field, frozen, replace
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.mlf import Bundle
 from mlftool.mlf.interface import Interface, Tensor
@@ -39,7 +39,8 @@ class Result:
     """What a layer gives: tensor `name`, which stands for the float tensor `meant` if it is
     quantised and for itself if not. `node` is the layer's; `cut` is the result of an activation
     that cuts this one off, if that is all that reads it. `kind`, which counts operators after the
-    layer's own, and `shape` tell layers apart where names do not."""
+    layer's own, and `shape` tell layers apart where names do not. `fused` is the operator of each
+    node that is computed with the layer, by the node's name, in order."""
 
     name: str
     meant: str
@@ -48,6 +49,7 @@ class Result:
     kind: str
     shape: tuple[int, ...]
     cut: str = ""
+    fused: Mapping[str, str] = field(default_factory=dict)
 
 
 @frozen
@@ -143,6 +145,7 @@ def _results(graph: Graph, named: set[str]) -> Iterator[Result]:
     for node in graph.nodes:
         for name in node.inputs:
             readers.setdefault(name, []).append(node)
+    found: dict[str, Node] = {}
     for node in graph.nodes:
         name = node.result
         layer = _computed_by(node, made, named) if name in named else None
@@ -153,7 +156,10 @@ def _results(graph: Graph, named: set[str]) -> Iterator[Result]:
                 continue  # or an input
         elif _is_quantised_later(name, readers) or _is_folded(readers.get(name, [])):
             continue
-        yield _result(graph, name, layer, made, readers, named)
+        found[name] = layer
+    others = {node.result for node in found.values()}
+    for name, layer in found.items():
+        yield _result(graph, name, layer, made, readers, named, others)
 
 
 def _computed_by(node: Node, made: Mapping[str, Node], named: set[str]) -> Node | None:
@@ -206,32 +212,54 @@ def _result(
     made: Mapping[str, Node],
     readers: Mapping[str, list[Node]],
     named: set[str],
+    others: Collection[str],
 ) -> Result:
     meant = name.removesuffix("_quantized")  # as onnxruntime's operator format has it
     if is_a(layer, Trait.QUANTISER):
         source = layer.inputs[0]
         meant = source if source in named else meant
         layer = made[source]
-    core, behind = _core(layer, made, graph)
+    *after_core, core = _core(layer, made, graph)
+    behind = sum(record(n).limits is None for n in after_core)
     after = readers.get(name, [])
     alone = len(after) == 1 and record(after[0]).limits is not None and name not in graph.outputs
     kind = (record(core).quantised or core.op) + " +" * behind
-    shape = graph.types[name].shape
-    return Result(name, meant, core.name, core.op, kind, shape, after[0].result if alone else "")
+    shape, cut = graph.types[name].shape, after[0].result if alone else ""
+    fused = _fused([*after_core, core], made, others)
+    return Result(name, meant, core.name, core.op, kind, shape, cut, fused)
 
 
-def _core(layer: Node, made: Mapping[str, Node], graph: Graph) -> tuple[Node, int]:
-    """The sum of products that activations and a bias belong to, and how many operators but
-    activations follow it; else the node itself."""
-    node, behind = layer, 0
-    while contracts(node) is None and is_a(node, Trait.ELEMENTWISE):
-        read = [made[i] for i in node.inputs if i in made]
+def _core(layer: Node, made: Mapping[str, Node], graph: Graph) -> list[Node]:
+    """From the node itself back to the sum of products that its activations and bias belong to;
+    the node alone if there is none."""
+    path = [layer]
+    while contracts(path[-1]) is None and is_a(path[-1], Trait.ELEMENTWISE):
+        read = [made[i] for i in path[-1].inputs if i in made]
         computed = [n for n in read if n.inputs and n.inputs[0] not in graph.consts]
         if len(computed) != 1 or is_a(computed[0], Trait.DEQUANTISER):
             break
-        behind += record(node).limits is None
-        (node,) = computed
-    return (node, behind) if contracts(node) is not None else (layer, 0)
+        path += computed
+    return path if contracts(path[-1]) is not None else [layer]
+
+
+def _fused(
+    path: Sequence[Node], made: Mapping[str, Node], others: Collection[str]
+) -> dict[str, str]:
+    """The operator of each node on the path and of those that only it needs of what is before it,
+    down to the `others`' results; what moves or stores numbers is left out. A node that the
+    importer made several of has the operator of the last."""
+    found = {n.result: n for n in path}
+    todo = list(path)
+    while todo:
+        for name in todo.pop().inputs:
+            node = made.get(name)
+            if node is None or name in others or name in found or is_a(node, Trait.DEQUANTISER):
+                continue
+            found[name] = node
+            todo.append(node)
+    moved = (Trait.VIEW, Trait.MOVES_DATA, Trait.QUANTISER)
+    kept = [found[name] for name in made if name in found]
+    return {n.name: n.op for n in kept if n in path or not any(is_a(n, t) for t in moved)}
 
 
 Sample = Mapping[str, Array]

@@ -101,7 +101,7 @@ def test_recipes(folder: Path) -> None:
     together, digits, vibration = map(int, re.findall(r"\d+", said[1]))
     assert together == max(digits, vibration)
     swapped = next(out for out in said if "a caller changes" in out)
-    assert "input 'image': dtype int8 -> float32" in swapped
+    assert "input 'image': type int8 -> float32" in swapped
     assert "unchanged" in (folder / "comment.md").read_text()
 
 

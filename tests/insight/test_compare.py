@@ -167,6 +167,20 @@ def test_layers_without_names_are_matched_by_order(
     assert all(layer["rmse"] in errors for layer in found)
 
 
+def test_all_nodes_of_a_layer_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each node of the file that computes numbers is named once, with the layer that it is fused
+    into, except activations that become that layer's limits, which follow it alone."""
+    path = MODELS / "digits_float32.onnx"
+    data = data_of(capsys, "compare", path, "--against", path)
+    told = [dict(zip(x["nodes"], x["operators"], strict=True)) for x in data["layers"]]
+    assert {"stem_Conv": "Conv", "stem_norm_BatchNormalization": "BatchNormalization"} in told
+    moves = ("Flatten", "Reshape", "Transpose")
+    nodes = [n for n in onnx.load(path).graph.node if n.op_type not in moves]
+    assert sorted(name for layer in told for name in layer) == sorted(n.name for n in nodes)
+    shown = said(capsys, "compare", path, "--against", path)
+    assert "Conv + BatchNormalization  stem_Conv + stem_norm_BatchNormalization" in shown
+
+
 def test_other_networks_quantisers(capsys: pytest.CaptureFixture[str]) -> None:
     """MLPerf's, quantised by TensorFlow Lite and converted: most names differ."""
     paths = {n.name: n for n in NETWORKS}
@@ -176,6 +190,8 @@ def test_other_networks_quantisers(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert data["unmatched"] == []
     assert [layer["operator"] for layer in data["layers"]].count("Conv") == 9
+    assert data["layers"][0]["operators"] == ["Conv", "Relu"]
+    assert data["layers"][0]["nodes"][0] == data["layers"][0]["name"]
     assert min(layer["sqnr"] for layer in data["layers"]) > 15
 
 
@@ -221,7 +237,7 @@ def test_results_of_one_layer_are_told_apart(
     words = ("compare", tmp_path / "n.onnx", "--against", tmp_path / "n.onnx")
     lines = said(capsys, *words).splitlines()
     shown = [line.split("  ")[-1] for line in lines if " MatMul " in line]
-    assert shown == [f"{dense}: {dense}", f"{dense}: {biased}"]
+    assert shown == [dense, f"{dense} + {biased}"]
     layers = data_of(capsys, *words)["layers"]
     assert [layer["tensor"] for layer in layers][:2] == [dense, biased]
 

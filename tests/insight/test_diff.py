@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -128,8 +129,12 @@ def test_other_weights_compute_other_bits(
 def test_a_caller_learns_what_to_change(capsys: pytest.CaptureFixture[str]) -> None:
     out = said(capsys, "diff", GESTURE, MODELS / "gesture_float32.onnx")
     assert "a caller changes entry point: tvmgen_gesture_int8_run -> tvmgen_gesture_float32" in out
-    assert "a caller changes input 'acceleration': dtype int8 -> float32" in out
-    assert "zero_point 0 -> none" in out
+    assert "a caller changes input 'acceleration': type int8 -> float32, bytes 384 ->" in out
+    assert "zero point 0 -> none" in out
+    figures = {line.partition("  ")[0] for line in out.splitlines()}
+    assert {"flash, bytes", "RAM, bytes", "instructions", "MACs"} <= figures
+    assert "_" not in re.sub(r"tvmgen_\w+|\w+_(int8|float32|[A-Z]\w+)|[\w.]+_s8|\w+_softmax|"
+                             r"\w+_pool", "", out)  # fmt: skip
     assert "outputs for one fixed input: not compared; types or shapes" in out
 
 
@@ -207,7 +212,7 @@ def test_without_a_board(capsys: pytest.CaptureFixture[str]) -> None:
         assert found["figures"]["weights"]["change"] == 0
         assert found["same_results"] is None
     assert main(["diff", str(GESTURE), str(GESTURE), "--no-run", "--fail-on", "flash>+1%"]) == 1
-    assert "flash is not known of both builds" in capsys.readouterr().err
+    assert "flash: not known of both builds" in capsys.readouterr().err
 
 
 @needs_board
@@ -239,7 +244,7 @@ def test_limits_hold_to_the_byte() -> None:
     assert len(over(1021, "flash>+2%", "flash>+20", "flash>1020B")) == 3
     assert over(900, "flash>+0", "flash>+0%", "weights>+0%", "weights>+0") == []
     assert over(1025, "flash>1KiB") == [
-        "flash: was 1,000, is 1,025 (+2.5 %); expected at most what 'flash>1KiB' allows"
+        "flash: was 1,000, is 1,025 bytes (+2.5 %); expected at most what 'flash>1KiB' allows"
     ]
     assert limit(" flash > +1.5 KiB ").value == 1536
 
@@ -259,11 +264,11 @@ def test_a_baseline_from_before_cycles_is_no_change() -> None:
     found = difference(BUILD, after)
     assert not is_change(found)
     assert [p.message for p in exceeded(found, [limit("cycles>+1%")])] == [
-        "cycles is not known of both builds, so 'cycles>+1%' cannot be checked"
+        "estimated cycles: not known of both builds, so 'cycles>+1%' cannot be checked"
     ]
     (problem,) = exceeded(difference(after, replace(after, figures={"cycles": 8000})),
                           [limit("cycles>+1%")])  # fmt: skip
-    assert problem.message.startswith("cycles: was 7,000, is 8,000 (+14.3 %)")
+    assert problem.message.startswith("estimated cycles: was 7,000, is 8,000 (+14.3 %)")
 
 
 def test_layers_of_one_name_and_changes_of_kernels() -> None:

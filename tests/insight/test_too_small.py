@@ -60,3 +60,30 @@ def test_on_several_boards(model: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert NEED in err
     words = ("bench", model, "--on", "cortex-m0", "--inputs", "nowhere.npz")
     assert "nowhere.npz" in refused(capsys, *words)
+
+
+@needs_board
+def test_a_difference(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What does not fit is neither new nor gone; a limit fails by it, and no baseline lacks it."""
+    manifest, base = model.with_name("models.yaml"), tmp_path / "base.json"
+    words = ["diff", str(manifest), str(manifest), "-q"]
+    assert main([*words, "--save", str(base)]) == 2
+    out, err = capsys.readouterr()
+    assert (err.count("error["), err.count(NEED)) == (1, 1)
+    assert "m/cortex-m4-aot.tar (cortex-m4) -> m/cortex-m4-aot.tar" in out
+    assert "cortex-m0" not in out
+    assert not base.exists()
+    assert main([*words, "--json", "--fail-on", "flash>+2%"]) == 1
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)["differences"]) == 1
+    assert json.loads(out)["unpaired"] == []
+    assert NEED in err
+    assert main(["diff", str(manifest), "--save", str(base), "-q"]) == 2
+    assert NEED in capsys.readouterr().err
+    assert not base.exists()
+    fits = ("diff", manifest, "--target", "cortex-m4", "--save", base, "-q")
+    assert main([*map(str, fits)]) == 0
+    assert main(["diff", str(base), str(manifest), "-q", "--fail-on", "flash>1KiB"]) == 1
+    out, err = capsys.readouterr()
+    assert err.count("error[") == 2
+    assert "is new" not in out
