@@ -11,25 +11,30 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from mlftool.errors import Problem
+from mlftool.frozen import replace
+from mlftool.ir.dtype import stored
 from mlftool.ir.graph import Array, Graph, Node, View
 from mlftool.module import Module
-from mlftool.ops.base import Layout, Trait, contracts, is_a, record
+from mlftool.ops.base import Kernel, Layout, Trait, contracts, is_a, record
+from mlftool.ops.halves import halves
+from mlftool.ops.scales import scaled
 from mlftool.plan.program import Call
 from mlftool.plan.select import offers
 
+WORTH = 1024  # bytes of flash: less is not worth a line
 _STATIC = "quantize_static(..., {0})"
 
 
 def advice(module: Module, file: str = "") -> tuple[Problem, ...]:
     """What the file declares wrongly. Of a quantised model: layers that stay float, weights per
     tensor or with zero points, ranges that each inference looks for, and what should have been
-    folded before it was quantised."""
+    folded before it was quantised. Of others: weights that are stored wider than they are."""
     graph = module.imported
     made = {name: n for n in graph.nodes for name in n.outputs}
     layers = [n for n in graph.nodes if _is_layer(n) and _quantised(n, made)]
     rules = (
         *(_floats(module, layers), _scales(graph, made), _zero_points(module, made)),
-        *(_dynamic(graph), _unprepared(graph, made)),
+        *(_dynamic(graph), _unprepared(graph, made), _wide(module)),
     )
     at = {node.label: k for k, node in reversed([*enumerate(graph.nodes)])}
     found = sorted((w for rule in rules for w in rule), key=lambda w: at[w[1]])
@@ -137,6 +142,41 @@ def _dynamic(graph: Graph) -> Iterator[Warning_]:
             help = "calibrate with samples: quantize_static, or `mlftool quantize` of the float "
             help += "model; layers then pass bytes on"
             yield "MLF0317", node.label, text, help
+
+
+def _wide(module: Module) -> Iterator[Warning_]:
+    """Float weights that fewer bits hold exactly, which `optimize: size` stores in these: one line
+    of all, at the first layer."""
+    program, target = module.program, module.program.target
+    if "size" in target.features:
+        return
+    lean = replace(target, features=target.features | {"size"})
+    labels = {n.name: n.label for n in module.imported.nodes if n.name}
+    places: list[str] = []
+    before = after = 0
+    for call in program.calls:
+        c = contracts(call.node.core)
+        weights = program.graph.consts.get(call.node.core.inputs[c.weights]) if c else None
+        label = labels.get(call.node.core.name)
+        if weights is None or label is None or not (halves(weights) or scaled(weights)):
+            continue
+        other = offers(View(program.graph, call.node), lean)[0]
+        if other.params.get("stored", "float") not in ("", "float"):
+            places.append(label)
+            before, after = before + _bytes(call.kernel), after + _bytes(other)
+    if places and before - after >= WORTH:
+        which = f" and {len(places) - 1} more layers" if len(places) > 1 else ""
+        text = f"float weights here{which} are exactly float16, bfloat16 or scaled bytes, and take "
+        text += f"{before:,} bytes of flash as float32"
+        help = f"--optimize size (`optimize: size` in a manifest) stores them in {after:,} bytes, "
+        help += f"{before - after:,} less; `mlftool diff` shows what that takes in instructions"
+        yield "MLF0318", places[0], text, help
+
+
+def _bytes(kernel: Kernel) -> int:
+    """Of a kernel's constants in flash."""
+    arrays = (o.array for o in kernel.operands if o.role == "const" and o.array is not None)
+    return sum(stored(array).nbytes for array in arrays)
 
 
 def _coarsest(weights: Array, zero: Array | None) -> str:

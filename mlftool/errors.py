@@ -70,6 +70,7 @@ CODES: dict[str, str] = {
     "MLF0315": "Warning: the model declares another shape for an output than it computes.",
     "MLF0316": "Warning: an output has the name of an input or another output; it gets its own.",
     "MLF0317": "Warning: data are quantised at run time, by a range that each inference looks for.",
+    "MLF0318": "Warning: float weights that 8 or 16 bits hold exactly are stored as float32.",
     "MLF0400": "A command-line argument is missing, unknown or malformed.",
     "MLF0401": "An environment variable has an invalid value.",
     "MLF0402": "An output file cannot be written.",

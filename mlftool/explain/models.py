@@ -142,6 +142,14 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "quantised at run time: each inference looks at 640 floats for their range, rounds them, "
         "and keeps 2,560 bytes of them",
     ),
+    "MLF0318": Explanation(
+        "The model casts float16 or bfloat16 weights to float, or multiplies bytes with scales. "
+        "For speed each weight is stored as the float that it becomes, in four bytes.",
+        "Use `--optimize size`, or `weights_budget`, which keep two bytes or one for each weight.",
+        message="kws.onnx: warning[MLF0318]: node 'dense' (Gemm): float weights here and 2 more "
+        "layers are exactly float16, bfloat16 or scaled bytes, and take 48,320 bytes of flash as "
+        "float32",
+    ),
     "MLF0316": Explanation(
         "The model returns an input as an output, or one tensor as two outputs. Test vectors and "
         "generated code need a name for each, so the output is a copy with another name.",

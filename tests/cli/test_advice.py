@@ -243,3 +243,42 @@ def test_one_scale_says_what_the_smallest_channel_has_left(
     assert least < steps.max()
     said = "'first' (Conv): one scale for all 8 channels of the weights: the smallest channel is "
     assert f"{said}rounded to {least} steps, the largest to 127" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT8])
+def test_weights_that_need_fewer_bits(
+    kind: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bytes that the advice promises are those that `size` then stores."""
+    file = tmp_path / "x.onnx"
+    values = np.random.default_rng(5).integers(-100, 100, size=(60, 24)).astype(np.float32)
+    stored = helper.make_tensor("w", kind, values.shape, values.astype(np.int8).ravel().tolist()
+                                if kind == TensorProto.INT8 else (values / 64).ravel())  # fmt: skip
+    scale = [] if kind != TensorProto.INT8 else [numpy_helper.from_array(np.float32(0.1), "s")]
+    widen = helper.make_node("Cast", ["w"], ["f"], to=TensorProto.FLOAT)
+    if scale:
+        widen = helper.make_node("DequantizeLinear", ["w", "s"], ["f"])
+    graph = helper.make_graph(
+        [widen, helper.make_node("MatMul", ["x", "f"], ["y"], name="dense")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 60])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 24])],
+        [stored, *scale],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+              file)  # fmt: skip
+    assert warnings(file, capsys, "--target", "cortex-m4")[-1] == ("MLF0318", "dense")
+    assert main(["check", str(file), "--target", "cortex-m4"]) == 0
+    said = capsys.readouterr().err
+    before, after, less = (
+        int(n.replace(",", "")) for n in re.findall(r"([\d,]+) (?:bytes|less)", said)
+    )
+    tar = str(tmp_path / "m.tar")
+    assert main(["compile", str(file), "--target", "cortex-m4", "-o", tar]) == 0
+    capsys.readouterr()
+    words = ["diff", tar, str(file), "--optimize", "size", "--no-run", "--json"]
+    assert main(words) == 0
+    (found,) = json.loads(capsys.readouterr().out)["differences"]
+    assert (before - after, -found["figures"]["weights"]["change"]) == (less, less)
+    small = warnings(file, capsys, "--target", "cortex-m4", "--optimize", "size")
+    assert "MLF0318" not in dict(small)
