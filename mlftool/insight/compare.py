@@ -337,7 +337,8 @@ def verdict(found: Compared) -> str:
     kind = "output" if found.missing else "layer"
     if wrong is None:
         if found.least is None:
-            return f"all {len(found.layers)} {kind}s agree"
+            count = len(found.layers)
+            return f"all {count} {kind}s agree" if count > 1 else f"the only {kind} agrees"
         return f"no {kind} is below {found.least:g} dB"
     name, sqnr = f"'{one_line(wrong.name)}' ({wrong.op})", wrong.distance.sqnr
     if found.least is None:

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from shared import REPO
 
+from mlftool import manifest
 from mlftool.cli import main
 from mlftool.errors import Problem
 from mlftool.manifest import load
@@ -161,3 +162,23 @@ def test_commands_of_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     lines = fenced("examples/README.md", "sh", "mlftool ").splitlines()
     words = [shlex.split(line.removeprefix("mlftool ")) for line in lines]
     assert [main(command) for command in words] == [0, 0]
+
+
+def test_keys_of_manifests_in_sentences(tmp_path: Path) -> None:
+    """A page that says `key: value` of a model means what a manifest takes."""
+    (tmp_path / "m.onnx").touch()
+    keys = manifest.schema()["properties"]["models"]["additionalProperties"]["properties"]
+    pages = [REPO / "README.md", *(REPO / "docs").glob("*.md")]
+    found = [
+        (page.name, key, value)
+        for page in pages
+        for key, value in re.findall(r"`(\w+): ([^`\n]+)`", page.read_text())
+        if key in keys and key != "model" and not re.search(r"\.\.\.|->|cortex-m23", value)
+    ]
+    assert len(found) > 5
+    for page, key, value in found:
+        lines = {"model": "m.onnx", "targets": "[host]", key: value}
+        text = "".join(f"    {k}: {v}\n" for k, v in lines.items())
+        (tmp_path / "m.yaml").write_text(f"version: 1\nmodels:\n  m:\n{text}")
+        problems = [p.message for p in manifest.read(tmp_path / "m.yaml")[1]]
+        assert not problems, (page, key, value)
