@@ -31,6 +31,7 @@ from mlftool.signals import interrupt, never_ignored, outside_imports
 from mlftool.stopped import stopped
 from mlftool.width import within
 
+ABOUT = "ONNX and TensorFlow Lite models to C for microcontrollers"
 HELP = re.compile(r'^HELP = "(.*)"\nGROUP = "(.*)"$', re.MULTILINE)
 
 # What a person wants to do, in the order in which a project meets it.
@@ -146,7 +147,7 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
 
     top = _Top(
         prog="mlftool",
-        description="ONNX and TensorFlow Lite models to C for microcontrollers.",
+        description=f"{ABOUT}.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 

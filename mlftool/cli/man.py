@@ -44,9 +44,9 @@ def run(args: argparse.Namespace) -> int:
 
 def overview() -> str:
     """The page of mlftool(1), with a line for each command."""
-    from mlftool.cli import GROUPED
+    from mlftool.cli import ABOUT, GROUPED
 
-    lines = [*_head("mlftool", "ONNX models to C for microcontrollers"), ".SH SYNOPSIS"]
+    lines = [*_head("mlftool", ABOUT), ".SH SYNOPSIS"]
     lines += [".B mlftool", r"\fICOMMAND\fR [\fIOPTIONS\fR]", ".SH COMMANDS"]
     for title, commands in GROUPED.items():
         lines.append(f".SS {_escaped(title.capitalize())}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mlftool.cli import COMMANDS, main, parser_of
+from mlftool.cli import ABOUT, COMMANDS, main, parser_of
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -42,6 +42,7 @@ def test_all_pages_and_the_overview(
     pages = {p.name: p.read_text() for p in (tmp_path / "man1").iterdir()}
     assert pages.keys() == {"mlftool.1", *(f"mlftool-{name}.1" for name in COMMANDS)}
     assert pages["mlftool.1"] == said(capsys)
+    assert ABOUT in plain(pages["mlftool.1"])
     assert pages["mlftool-run.1"] == said(capsys, "run")
     monkeypatch.setenv("COLUMNS", "200")
     assert pages["mlftool-run.1"] == said(capsys, "run")
