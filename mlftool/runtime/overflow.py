@@ -1,9 +1,15 @@
-"""What a linker says of memories that are too small, in our words."""
+"""What a linker says of memories that are too small and of missing system calls, in our words."""
 
 from __future__ import annotations
 
 import re
 
+# What newlib's printf, malloc and exit call, which the board or an operating system has.
+_SYSTEM_CALL = re.compile(
+    "_(close|exit|fini|fork|fstat|getpid|isatty|kill|link|lseek|open|read|sbrk|stat|times|unlink|"
+    "wait|write)"
+)
+_UNDEFINED = re.compile(r"undefined reference to [`']([^`']+)'")
 _OVERFLOW = re.compile(r"region [`']([\w.]+)'[:]? overflowed by (\d+) bytes")
 
 
@@ -21,3 +27,9 @@ def too_small(stderr: str, link_map: str) -> str:
         else f"{name} is {count:,} bytes too small"
         for name, count in over.items()
     )
+
+
+def missing_calls(stderr: str) -> tuple[str, ...]:
+    """The C library's system calls that a program lacks; none if it lacks anything else, too."""
+    names = dict.fromkeys(_UNDEFINED.findall(stderr))
+    return tuple(names) if all(map(_SYSTEM_CALL.fullmatch, names)) else ()

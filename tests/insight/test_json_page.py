@@ -16,7 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from builders import Net
 from looks import MODELS, needs_board
 from shared import REPO
 
@@ -49,8 +52,8 @@ TREES = {"size": {"sizes[].flash.parts[].parts", "sizes[].ram.parts[].parts"}}
 
 # Which are run, with --json after them; those that compile first.
 COMMANDS = """
-    check net.onnx | check net.onnx --target cortex-m4 | check m.yaml | check bad.yaml
-    ops | ops net.onnx | ops board.tar | ops tvm.tar | ops m.yaml
+    check net.onnx | check wide.onnx --target cortex-m4 | check m.yaml | check bad.yaml
+    ops | ops net.onnx | ops wide.onnx | ops board.tar | ops tvm.tar | ops m.yaml
     init new --model float.onnx
     build m.yaml -o built
     compile net.onnx -o host.tar --verify
@@ -59,7 +62,7 @@ COMMANDS = """
     quantize float.onnx -o int8.onnx --data float.npz
     bench host.tar --runs 1 --repetitions 1 | bench board.tar
     bench tvm.tar --runs 1 --repetitions 1
-    compare net.onnx --against float.onnx --sqnr 90
+    compare net.onnx --against float.onnx --sqnr 90 | compare more.onnx --against wide.onnx
     compare board.tar --on cortex-m4 | compare tvm.tar --against tvm.tar
     diff host.tar net.onnx | diff board.tar net.onnx --target cortex-m4 | diff tvm.tar host.tar
     run host.tar --inputs net.npz --expect net.npz
@@ -128,6 +131,16 @@ def watched(
     return here
 
 
+def two_models() -> None:
+    """One of weights that are wider than they need to be, and one with a layer more."""
+    net = Net()
+    weights = net.const(np.eye(40, dtype=np.float16))
+    product = net.node("MatMul", net.input("x", np.float32, (1, 40)),
+                       net.node("Cast", weights, to=onnx.TensorProto.FLOAT))  # fmt: skip
+    onnx.save(net.model(product), "wide.onnx")
+    onnx.save(net.model(net.node("Tanh", product)), "more.onnx")
+
+
 @needs_board
 def test_the_page_has_the_keys_that_are_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -136,6 +149,7 @@ def test_the_page_has_the_keys_that_are_printed(
     for name, source in (("net", "gesture_int8"), ("float", "gesture_float32")):
         shutil.copy(MODELS / f"{source}.onnx", f"{name}.onnx")
         shutil.copy(MODELS / f"{source}.npz", f"{name}.npz")
+    two_models()
     write_tar(tvm_archives.graph_archive(7), Path("tvm.tar"))
     entry = "  net:\n    model: net.onnx\n    targets: [host, cortex-m4]\n"
     Path("m.yaml").write_text("version: 1\nmodels:\n" + entry)

@@ -86,3 +86,32 @@ def test_a_real_linker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     made = ["-Wl,-Map=" + str(tmp_path / "x.map"), "-o", str(tmp_path / "x.elf")]
     assert link.main(["//:x", str(tmp_path / "x.map"), *command, *made]) == 1
     assert "SRAM is 1,024 bytes, 5,000 are needed: 3,976 too many" in capsys.readouterr().err
+
+
+MAIN = '#include <stdio.h>\nint main(void) { return printf("%d\\n", (int)(long)&main); }\n'
+OTHER = "int other(void);\n" + MAIN.replace("return ", "return other() + ")
+
+
+def built(folder: Path, source: str, *options: str) -> int:
+    (folder / "main.c").write_text(source)
+    gcc = ["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb", "-nostartfiles", "-Wl,-emain"]
+    gcc += [str(folder / "main.c"), "-o", str(folder / "x.elf"), *options]
+    return link.main(["//app:x", str(folder / "x.map"), *gcc])
+
+
+@pytest.mark.skipif(
+    shutil.which("arm-none-eabi-gcc") is None, reason="apt-get install gcc-arm-none-eabi"
+)
+def test_system_calls_that_a_board_has_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One line with a remedy that works; the linker's words if anything else is missing, too."""
+    assert built(tmp_path, MAIN) == 1
+    said, help = capfd.readouterr().err.strip().splitlines()
+    assert said.startswith("//app:x: error[MLF0608]: printf, malloc or exit of the C library needs")
+    assert "_write" in said or " more" in said
+    assert '["--specs=nosys.specs"]' in help
+    assert built(tmp_path, MAIN, "--specs=nosys.specs") == 0
+    capfd.readouterr()
+    assert built(tmp_path, OTHER) == 1
+    assert "undefined reference to `other'" in capfd.readouterr().err

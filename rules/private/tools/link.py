@@ -1,5 +1,6 @@
 """`link LABEL OUT.map LINKER ARGUMENT...`: runs a linker. What it says of memories that are too
-small is said in our words, with the size they have and the size that is needed."""
+small is said in our words, with the size they have and the size that is needed; and of missing
+system calls, which the board has to have for printf and malloc."""
 
 from __future__ import annotations
 
@@ -9,10 +10,14 @@ import sys
 from pathlib import Path
 
 from mlftool.errors import CHECK_FAILED, Problem
-from mlftool.runtime.overflow import too_small
+from mlftool.runtime.overflow import missing_calls, too_small
 
 HELP = 'give it a board with more memory, or save memory: optimize = "size" for flash, '
 HELP += 'patches = "auto" for RAM'
+CALLS_HELP = (
+    "print with platform_print (@mlftool//crt:platform_headers), write these functions, or take "
+)
+CALLS_HELP += 'linkopts = ["--specs=nosys.specs"], whose functions do nothing'
 
 
 def main(arguments: list[str]) -> int:
@@ -26,6 +31,11 @@ def main(arguments: list[str]) -> int:
     memories = path.read_text("utf-8", "replace") if done.returncode and path.is_file() else ""
     if done.returncode and (found := too_small(done.stderr, memories)):
         print(Problem("MLF0608", f"does not fit: {found}", label, help=HELP), file=sys.stderr)
+        return CHECK_FAILED
+    if done.returncode and (names := missing_calls(done.stderr)):
+        text = f"printf, malloc or exit of the C library needs {', '.join(names[:3])}"
+        text += f" and {len(names) - 3} more" * (len(names) > 3) + ", which the board has not"
+        print(Problem("MLF0608", text, label, help=CALLS_HELP), file=sys.stderr)
         return CHECK_FAILED
     sys.stderr.write(done.stderr)
     return done.returncode
