@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 from onnx import ModelProto
 
 from mlftool.backends import Backend, Library, Report, backends, partition
@@ -130,10 +131,11 @@ def compile_frontier(spec: ModuleSpec, goals: int) -> list[Module]:
 
 @contextmanager
 def _guarded(spec: ModuleSpec, choose: Choose | None, what: str) -> Iterator[None]:
-    """Says what is being done; an exception that is no MlfError becomes one, MLF0900."""
+    """Says what is being done; an exception that is no MlfError becomes one, MLF0900. A model's own
+    infinities are no reason for numpy to warn."""
     target = spec.target if isinstance(spec.target, str) else spec.target.name
     try:
-        with step(f"{what} {spec.module_name} for {target}"):
+        with np.errstate(all="ignore"), step(f"{what} {spec.module_name} for {target}"):
             yield
     except MlfError:
         raise

@@ -19,6 +19,21 @@ from mlftool.onnx_rules.scope import EXTENTS, Refuse, Replace, Scope, Symbols, W
 Attributes = Mapping[str, Any]
 
 
+def gives(node: NodeProto, made: int, fewest: int) -> None:
+    """Refuse a subgraph that gives fewer outputs than `fewest`, or than the node names."""
+    wanted = max(fewest, len(node.output))
+    if made < wanted:
+        raise Refuse("MLF0303", f"its subgraph gives {max(0, made)} outputs; expected {wanted}")
+
+
+def branches_give(node: NodeProto, branches: Sequence[Sequence[str]]) -> None:
+    """The same of the outputs of branches, which must be as many in each."""
+    counts = [len(outputs) for outputs in branches]
+    if len(set(counts)) > 1:
+        raise Refuse("MLF0303", f"branches give {' and '.join(map(str, counts))} outputs")
+    gives(node, counts[0], 1)
+
+
 class Control:
     """One control flow node on its way in."""
 
@@ -101,10 +116,7 @@ class Control:
     def gives(self, outputs: Sequence[str], fewest: int, extra: int = 0) -> None:
         """Refuse a body without `fewest` outputs, or those that the node names; `extra` of its own
         are not the node's."""
-        made = len(outputs) - extra
-        wanted = max(fewest, len(self.node.output))
-        if made < wanted:
-            raise Refuse("MLF0303", f"its subgraph gives {made} outputs; expected {wanted}")
+        gives(self.node, len(outputs) - extra, fewest)
 
     def sized(self, outputs: Sequence[str], states: Sequence[Symbols]) -> None:
         """The last value of each state has the extents of its first."""

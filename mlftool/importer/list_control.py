@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
+from mlftool.importer.control_node import branches_give, gives
 from mlftool.importer.lists import chosen, joined, listed, same, spliced
 from mlftool.importer.protos import place
 from mlftool.importer.structure import free_names
@@ -49,6 +50,7 @@ def branch(scope: Scope, node: NodeProto) -> Work[Outcome]:
         if made is None:
             return KEEP
         branches.append(made)
+    branches_give(node, branches)
     index = ""
     if len(keys) > 1:
         flat = scope.new_const(f"{node.output[0]}.shape", EMPTY)
@@ -94,6 +96,7 @@ def loop(scope: Scope, node: NodeProto) -> Work[Outcome]:
     if most > LONGEST_UNROLLED + endless:
         raise Refuse("MLF0302", TOO_LONG)
     states, where = list(node.input[2:]), f"{place(node, scope.index)} body"
+    gives(node, len(body.output) - 1, len(states))
     history, running = [states], []
     scans: list[list[str]] = [[] for _ in body.output[1 + len(states) :]]
     for i in itertools.count():

@@ -14,7 +14,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from mlftool.importer.appended import appended_states, import_appending
 from mlftool.importer.branches import keep_branches
-from mlftool.importer.control_node import Attributes, Control
+from mlftool.importer.control_node import Attributes, Control, branches_give
 from mlftool.importer.lists import same, spliced
 from mlftool.importer.loops import import_loop
 from mlftool.importer.structure import SINGLE, free_names
@@ -66,10 +66,7 @@ def _if(c: Control) -> Work[Outcome]:
     other = yield from c.open_body("else_branch", ())
     if then is None or other is None:
         return KEEP
-    if len(then.outputs) != len(other.outputs):
-        text = f"branches give {len(then.outputs)} and {len(other.outputs)} outputs"
-        return Refuse("MLF0303", text)
-    c.gives(then.outputs, 1)
+    branches_give(c.node, (then.outputs, other.outputs))
     keep_branches(c, {"then_branch": then, "else_branch": other})
     return KEEP
 

@@ -61,7 +61,7 @@ class Scope:
         return {
             symbol: self.types[name].shape[axis]
             for name, symbols in self.symbols.items()
-            if name not in self.hidden
+            if name in self.types and name not in self.hidden  # untyped: it had a problem
             for axis, symbol in enumerate(symbols)
             if symbol
         }

@@ -242,4 +242,32 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         """g (int32[1,3,4,5] x, int64[8] p) => (int32[1,3,6,8] y)
         { y = Pad <mode="wrap"> (x, p) }""",
     ),
+    "branches of sequences, one of which gives more": (
+        "branches give 1 and 2 outputs",
+        17,
+        """g (bool b, float[2] x) => (seq(float[2]) s) { s = If (b) <
+        then_branch = t () => (seq(float[2]) p, seq(float[2]) p) { p = SequenceConstruct (x) },
+        else_branch = e () => (seq(float[2]) q) { q = SequenceConstruct (x) }> }""",
+    ),
+    "a body of a sequence that gives nothing": (
+        "its subgraph gives 0 outputs; expected 1",
+        17,
+        """g (float[2] x) => (seq(float[2]) s) <int64 n = {3}> { z = SequenceConstruct (x)
+        s = Loop (n, "", z) <body = b (int64 i, bool c, seq(float[2]) a) => ()
+        { p = SequenceInsert (a, x) }> }""",
+    ),
+    "rows of run-time extents, scattered where they are not": (
+        "ScatterND",
+        17,
+        """g (float[6,3] x, bool[6] c, float[3] u) => (float[k,3] y, float[3] w)
+        { p = Compress <axis=0> (x, c) n = NonZero (p) at = Transpose (n) to = Transpose (at)
+        old = GatherND (p, at) y = ScatterND (p, to, old) w = Neg (u) }""",
+    ),
+    "a sum beyond float32": (
+        AGREES,
+        21,
+        """g (uint8[2,3] a, uint8[2,3] b) => (int8[2,3] y) <float r = {1e38}, uint8 z = {36},
+        float t = {0.1}, float s = {0.2}, int8 o = {-113}> { p = DequantizeLinear (a, r, z)
+        q = DequantizeLinear (b, t, z) u = Add (p, q) y = QuantizeLinear (u, s, o) }""",
+    ),
 }

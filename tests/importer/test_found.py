@@ -16,6 +16,7 @@ from mlftool.errors import MlfError
 MODELS = {name: made.SerializeToString() for name, made in found_models()}
 
 
+@pytest.mark.filterwarnings("error")
 def test_found_and_mended(tmp_path: Path) -> None:
     """All in one program, as mutants are."""
     names = [n for n, (what, _, _) in FOUND.items() if what in (AGREES, RUNS)]
