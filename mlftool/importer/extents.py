@@ -11,15 +11,18 @@ changes nothing: zeros for a sum, the least value for a maximum.
 
 from __future__ import annotations
 
+import onnx
 from onnx import NodeProto
 
+from mlftool.frozen import replace
 from mlftool.importer.checks import misshapen
 from mlftool.importer.functions import has_body
+from mlftool.importer.inference import inferred
 from mlftool.importer.schema import opset_of
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.boxes import stretched
-from mlftool.onnx_rules.protos import op_name, plain_attributes
+from mlftool.onnx_rules.protos import domain_of, op_name, plain_attributes
 from mlftool.onnx_rules.scope import EXTENTS, KEEP, Next, Outcome, Refuse, Replace, Scope
 from mlftool.ops import Trait
 from mlftool.ops.base import known
@@ -33,7 +36,10 @@ def adapted(scope: Scope, node: NodeProto) -> Outcome:
     changed = NodeProto()
     changed.CopyFrom(node)
     if record is not None and record.extents is not None:
-        return record.extents(scope, changed)
+        # Rules take a valid node for granted.
+        standard = onnx.defs.has(node.op_type, domain_of(node))
+        valid = inferred(replace(scope, inferred={}), node) if standard else KEEP
+        return valid if isinstance(valid, Refuse) else record.extents(scope, changed)
     if record is not None and record.makes is not None:
         return Next(changed)  # `produced` knows what to do with a box
     if record is not None and Trait.ELEMENTWISE in record.traits:

@@ -270,4 +270,10 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         float t = {0.1}, float s = {0.2}, int8 o = {-113}> { p = DequantizeLinear (a, r, z)
         q = DequantizeLinear (b, t, z) u = Add (p, q) y = QuantizeLinear (u, s, o) }""",
     ),
+    "parts of other ranks and run-time extents": (
+        "All inputs to Concat must have same rank",
+        17,
+        """g (float[6,3] x, bool[6] c) => (float[m,n,k] y) <int64[1] a = {2}>
+        { p = Compress <axis=0> (x, c) q = Unsqueeze (p, a) y = Concat <axis=2> (q, p) }""",
+    ),
 }
