@@ -71,6 +71,7 @@ CODES: dict[str, str] = {
     "MLF0316": "Warning: an output has the name of an input or another output; it gets its own.",
     "MLF0317": "Warning: data are quantised at run time, by a range that each inference looks for.",
     "MLF0318": "Warning: float weights that 8 or 16 bits hold exactly are stored as float32.",
+    "MLF0319": "Warning: an input that may hold nothing is taken as absent or empty.",
     "MLF0400": "A command-line argument is missing, unknown or malformed.",
     "MLF0401": "An environment variable has an invalid value.",
     "MLF0402": "An output file cannot be written.",

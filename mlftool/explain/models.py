@@ -156,4 +156,11 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "Use the output's name in the warning, or put an Identity node before it.",
         message="kws.onnx: warning[MLF0316]: 'x' is an input and an output; the output is 'x.out'",
     ),
+    "MLF0319": Explanation(
+        "Whether an optional input holds something, and how many tensors a sequence holds, is "
+        "decided when the model is compiled. Without a shape for it the input holds nothing.",
+        "Give the shape of what it holds: --input-shape x:2,3 for an optional 'x', "
+        "--input-shape x.0:2,3 for the first element of a sequence 'x'.",
+        message="kws.onnx: warning[MLF0319]: input 'mask': is an optional, and taken as absent",
+    ),
 }

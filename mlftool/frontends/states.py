@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from mlftool.errors import MlfError, Problem, did_you_mean
-from mlftool.ir.graph import Graph, State
+from mlftool.frozen import replace
+from mlftool.ir.edit import unused
+from mlftool.ir.graph import Graph, Node, State
 from mlftool.ir.values import EXTENTS
 
 ALL = "all"  # the states that the model's file has
@@ -26,13 +28,23 @@ def with_states(graph: Graph, words: Sequence[str], file: str) -> Graph:
             problems.append(Problem("MLF0400", text, file, path=f"state {source}", help=help))
             continue
         kept.append(State(source, output, _start(graph, source, output)))
-    if not problems and len(kept) == len(graph.outputs):
-        text = "every output is a state; expected at least one that is not"
-        help = "export the model with the result as a further output"
-        problems.append(Problem("MLF0400", text, file, path="state", help=help))
     if problems:
         raise MlfError(problems)
+    if len(kept) == len(graph.outputs):
+        return _given_too(graph, kept)
     return graph.replace(kept=tuple(kept))
+
+
+def _given_too(graph: Graph, kept: Sequence[State]) -> Graph:
+    """The graph whose every output is a state: callers get them, and the module keeps copies."""
+    types, nodes, copies = dict(graph.types), list(graph.nodes), list[State]()
+    for state in kept:
+        copy = unused(f"{state.output}.kept", types)
+        types[copy] = types[state.output]
+        nodes.append(Node("Identity", (state.output,), (copy,), {}, f"copy of {state.output}"))
+        copies.append(replace(state, output=copy))
+    outputs = (*graph.outputs, *(s.output for s in copies))
+    return graph.replace(outputs=outputs, nodes=tuple(nodes), types=types, kept=tuple(copies))
 
 
 def _pairs(graph: Graph, words: Sequence[str], file: str) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ from mlftool.importer.interface import (
 from mlftool.importer.kept import expanded, inlined, kept
 from mlftool.importer.protos import place
 from mlftool.importer.remedies import for_extents
-from mlftool.importer.sequences import listed_input, listed_outputs, of_sequences
+from mlftool.importer.sequences import left_out, listed_input, listed_outputs, of_sequences
 from mlftool.importer.shaped import shaped
 from mlftool.importer.structure import all_results
 from mlftool.importer.subgraphs import control
@@ -141,6 +141,7 @@ def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
         if output not in scope.types and not scope.problems:
             scope.problem("MLF0207", f"output '{output}' is never computed")
     outputs, remarks = _apart(scope, inputs, outputs)
+    remarks += left_out(scope, graph.input)
     for info in graph.output if not scope.problems else ():
         if info.name in scope.types:
             made, stated = _known(scope, info.name), scope.limit(info.name)

@@ -11,11 +11,12 @@ shape is given for it. The elements of an output `y` are outputs `y.0`, `y.1` ..
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
+from mlftool.errors import Problem
 from mlftool.importer.functions import body_of, with_names_of
 from mlftool.importer.interface import declared_type
 from mlftool.importer.list_control import about_lists, branch, loop
@@ -60,6 +61,25 @@ def listed_input(scope: Scope, info: ValueInfoProto) -> list[str] | None:
         names.append(element(info.name, len(names)))
     scope.sequences[info.name] = tuple(names)
     return _typed(scope, [ValueInfoProto(name=name, type=held) for name in names])
+
+
+def left_out(scope: Scope, infos: Sequence[ValueInfoProto]) -> Iterator[Problem]:
+    """A warning for each graph input that stands for no tensor at all."""
+    for info in infos:
+        held = (
+            info.type.optional_type.elem_type if info.type.HasField("optional_type") else info.type
+        )
+        if info.name in scope.absent:
+            text, shaped = "is an optional, and taken as absent", info.name
+        elif scope.sequences.get(info.name) == ():
+            text, shaped = "is a sequence, and taken as empty", element(info.name, 0)
+            held = held.sequence_type.elem_type
+        else:
+            continue
+        shape = ",".join(str(d.dim_value or 1) for d in held.tensor_type.shape.dim)
+        help = f"if it holds something, give the shape: --input-shape {shaped}:{shape or 1}"
+        where = f"input '{info.name}'"
+        yield Problem("MLF0319", text, scope.file, path=where, help=help, severity="warning")
 
 
 def _typed(scope: Scope, infos: Sequence[ValueInfoProto]) -> list[str]:

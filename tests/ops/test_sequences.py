@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from cases import Case, Results
 from onnx import TensorProto, helper
 
 import mlftool.backend
+from mlftool.advice import advice
+from mlftool.compile import ModuleSpec, compile_module
 from mlftool.errors import MlfError
 
 
@@ -264,6 +267,29 @@ def test_whether_an_optional_holds_something_is_a_constant() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     prepared = mlftool.backend.prepare(model)
     assert [bool(prepared.run([x])[0]) for x in (np.zeros(2, np.float32), None)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "help"),
+    [("optional(float[N,3])", "absent", "x:1,3"), ("seq(float[2])", "empty", "x.0:2")],
+)
+def test_an_input_that_holds_nothing_gives_a_warning(
+    kind: str, said: str, help: str, tmp_path: Path
+) -> None:
+    """Only the user knows whether it will hold something; the help is taken as it is."""
+    has = "OptionalHasElement" if "optional" in kind else "SequenceLength"
+    out = "bool" if "optional" in kind else "int64"
+    (tmp_path / "m.onnx").write_bytes(
+        _lists(f"g ({kind} x, {out} z) => ({out} y, {out} w) {{ y = {has} (x) w = Identity (z) }}")
+        .SerializeToString()
+    )  # fmt: skip
+    (found,) = advice(compile_module(ModuleSpec(tmp_path / "m.onnx", "m")))
+    assert (found.code, found.path) == ("MLF0319", "input 'x'")
+    assert said in found.message
+    name, shape = found.help.split()[-1].split(":")
+    assert f"{name}:{shape}" == help
+    shapes = {name: tuple(map(int, shape.split(",")))}
+    assert not [*advice(compile_module(ModuleSpec(tmp_path / "m.onnx", "m", input_shapes=shapes)))]
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])

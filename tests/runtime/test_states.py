@@ -95,6 +95,21 @@ def test_reset_is_the_beginning(executor: str) -> None:
     assert np.abs(module.run({"x": xs[0]})["y"] - first[0]["y"]).max() > 1e-3
 
 
+@pytest.mark.parametrize("executor", KEEPERS)
+def test_outputs_that_are_all_states_are_given_too(executor: str) -> None:
+    """The sum of all inputs so far, and their greatest: what the module keeps is the result."""
+    net = Layers()
+    x, total, most = (net.input(n, np.float32, (1, INPUTS)) for n in ("x", "total", "most"))
+    made = net.model(net.node("Add", total, x), net.node("Max", most, x))
+    state = [f"{n}={o.name}" for n, o in zip(("total", "most"), made.graph.output, strict=True)]
+    module, xs = loaded(made, *state, executor=executor), sequence(5)[:, 0]
+    for k in range(len(xs)):
+        found = module.run({"x": xs[k]})
+        want = (xs[: k + 1].sum(0), np.maximum.accumulate(np.r_[0 * xs[:1], xs])[k + 1])
+        for got, wanted in zip((found[o.name] for o in made.graph.output), want, strict=True):
+            np.testing.assert_allclose(got, wanted, 1e-5, 1e-5)
+
+
 def test_modules_of_one_archive_have_their_own_states() -> None:
     model, xs = network(), sequence(6)
     modules, sequences = [loaded(model, *STATE) for _ in range(2)], (xs[:3], xs[3:])
