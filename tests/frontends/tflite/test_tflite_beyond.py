@@ -130,3 +130,47 @@ def test_gelu_of_floats() -> None:
         run = load_host(compile_modules([ModuleSpec(gelu(flag, "float32"), "m")]))
         (got,) = run({"x": x}).values()
         np.testing.assert_allclose(got[0], 0.5 * x[0] * (1 + inner), rtol=1e-5, atol=1e-6)
+
+
+def replaced(row: str, step: int = 1, begins: int = 0, rest: int = 0, rows: int = 1) -> TFLite:
+    """Row `at` of x replaced, as TensorFlow's converter writes TensorListSetItem, but for what the
+    arguments change: from two slices whose sizes are known only at run time."""
+    scale = {"scale": 0.5} if row != "float32" else {}
+    part = T("left", (1, 1, 1), row, **scale)
+    tensors = [
+        T("x", (5, 2, 3), row, **scale), T("item", (rows, 2, 3), row, **scale),
+        T("at", (), "int32"), T("one", (), "int32", data=step), T("next", (), "int32"),
+        T("shape", (1,), "int32", data=[1]), T("all", (2,), "int32", data=[-1, -1]),
+        T("zeros", (2,), "int32", data=[rest, 0]), T("begins", (3,), "int32", data=[begins, 0, 0]),
+        T("sizes", (3,), "int32", data=[-1] * 3), T("a", (1,), "int32"), T("size", (3,), "int32"),
+        part, T("b", (1,), "int32"), T("begin", (3,), "int32"),
+        T("right", (1, 1, 1), row, **scale), T("y", (5, 2, 3), row, **scale),
+    ]  # fmt: skip
+    ops = [
+        Op("ADD", [2, 3], [4], "AddOptions"),
+        Op("RESHAPE", [2, 5], [10]), Op("CONCATENATION", [10, 6], [11], "ConcatenationOptions"),
+        Op("SLICE", [0, 8, 11], [12]),
+        Op("RESHAPE", [4, 5], [13]), Op("CONCATENATION", [13, 7], [14], "ConcatenationOptions"),
+        Op("SLICE", [0, 14, 9], [15]),
+        Op("CONCATENATION", [12, 1, 15], [16], "ConcatenationOptions"),
+    ]  # fmt: skip
+    return TFLite(model(Sub(tensors, ops, [0, 1, 2], [16])))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_of_a_list_is_replaced(row: str) -> None:
+    """Keras' recurrent layers that return sequences."""
+    run = load_host(compile_modules([ModuleSpec(replaced(row), "m")]), optimise="-O0")
+    x = np.arange(30).astype(row).reshape(5, 2, 3)
+    item = -x[:1] - 1
+    for at in range(5):
+        want = x.copy()
+        want[at] = item
+        (got,) = run({"x": x, "item": item, "at": np.array(at, np.int32)}).values()
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("change", [{"step": 2}, {"begins": 1}, {"rest": 1}, {"rows": 2}])
+def test_slices_that_are_not_around_a_row_are_refused(change: dict[str, int]) -> None:
+    with pytest.raises(MlfError, match="computed at run time; supported: constants"):
+        imported(replaced("float32", **change), "m")
