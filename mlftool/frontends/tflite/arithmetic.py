@@ -278,7 +278,7 @@ def floor_mod(s: Site) -> None:
 def select(s: Site) -> None:
     broadcast(s, s.x(0), s.x(1), s.x(2))
     s.expect(s.x(0).type.dtype.name == "bool", "a condition that is not bool")
-    same_types(s, s.x(1), s.x(2), s.y(), also=frozenset())
+    same_types(s, s.x(1), s.x(2), s.y(), also=WIDE | one_of("bool"))
     s.add("Where", (s.name(0), s.name(1), s.name(2)), s.out())
 
 
@@ -287,7 +287,7 @@ def select_rows(s: Site) -> None:
     """As SELECT_V2 of equal shapes; a condition of one axis chooses whole rows."""
     flags, x, y = s.x(0).type, s.x(1), s.y()
     s.expect(flags.dtype.name == "bool", "a condition that is not bool")
-    same_types(s, x, s.x(2), y, also=frozenset())
+    same_types(s, x, s.x(2), y, also=WIDE | one_of("bool"))
     shape = x.type.shape
     s.expect(shape == s.x(2).type.shape == y.type.shape, f"{x.type}, {s.x(2).type} to {y.type}")
     rows = flags.shape != shape and flags.shape in ((), shape[:1], (1,))

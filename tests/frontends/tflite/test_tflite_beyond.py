@@ -53,6 +53,19 @@ def test_select_and_tile() -> None:
         np.testing.assert_array_equal(y, np.tile(x, TIMES[k % len(TIMES)]))
 
 
+@pytest.mark.parametrize("kind", ["SELECT", "SELECT_V2"])
+def test_a_selection_of_indices(kind: str) -> None:
+    """Keras' Embedding counts indices below zero from the end."""
+    table = {"SELECT_V2": "SelectV2Options"}.get(kind, "SelectOptions")
+    rows = ("int32", "int64", "bool")
+    some = [T("", SHAPE, row) for row in rows]
+    cases = [Case(kind, [T("", SHAPE, "bool"), x, x], [x], table) for x in some]
+    made, given = results(cases)
+    for row, y, (flags, a, b) in zip(rows, made, given, strict=True):
+        assert y.dtype == row
+        np.testing.assert_array_equal(y, np.where(flags, a, b))
+
+
 def test_operators_that_onnx_has_too() -> None:
     """SIGN and POW, which larq's and QKeras' networks have; products; whether one of several is."""
     x, flags = q(np.random.default_rng(0), SHAPE, "float32"), T("", SHAPE, "bool")
