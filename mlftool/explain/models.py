@@ -112,8 +112,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "of the weights: the smallest channel is rounded to 9 steps, the largest to 127",
     ),
     "MLF0313": Explanation(
-        "If weights have a zero point, the kernel must also add up every window of the data, and "
-        "kernels that use the processor's own multiplications do not support such weights.",
+        "If weights have a zero point, the kernel must also add up every window of the data and "
+        "correct every sum.",
         "quantize_static(..., extra_options={'WeightSymmetric': True}).",
         message="kws.onnx: warning[MLF0313]: node 'conv_3' (Conv): weights with a zero point: "
         "4,608 additions more, of the data of each window",

@@ -31,6 +31,7 @@ ALLOWED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
         ("columns", ("not direct",), OPERAND),
         ("q", ("rows == 1", "finish.shape.kind == 'pair'"), "a pair is of two rows"),
         ("first", ("rows != 1", "rows != 2"), "rows are one or two"),
+        ("places", ("rows == 1", "finish.shape.scattered"), "one row is not a pair"),
     ],
     "integer_products.c.j2": [
         (r"acc0\d", ("form == 'quads'",), "a panel of quads has four columns"),
@@ -42,14 +43,19 @@ ALLOWED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
         (r"first.*", ("crop",), "no axis of a crop is the same"),
     ],
     "simd_depthwise.c.j2": [(r"at\d", (), NUMBERS)],
+    "dsp_rows.c.j2": [(r"part\d", ("zeros",), NUMBERS)],
     "simd_taps.c.j2": [
         (r"w\d", (), NUMBERS),
         ("(top|done)", ("not im.split", "im.uneven"), "bands are uneven, not an image"),
     ],
     **{
         name: [("[pq]", ("not dense", "pixels <= 1"), ONE_PIXEL)]
-        for name in ("dsp.c.j2", "dsp_dense.c.j2", "dsp_triples.c.j2", "dsp_wide.c.j2")
+        for name in ("dsp.c.j2", "dsp_dense.c.j2", "dsp_wide.c.j2")
     },
+    "dsp_triples.c.j2": [
+        ("[pq]", ("not dense", "pixels <= 1"), ONE_PIXEL),
+        (r"total\d", ("zeros",), "rows are three"),
+    ],
     "dsp_wide_dense.c.j2": [("[pq]", ("not dense", "pixels <= 1"), ONE_PIXEL)],
     "vfp.c.j2": [("run", ("rows == 1", "not dense"), "one row is dense")],
     "helium_lanes.c.j2": [

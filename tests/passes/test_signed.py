@@ -276,3 +276,40 @@ def test_a_mean_of_uint8_alone(target: str, tmp_path: Path) -> None:
     for job in jobs:
         for got, wanted in zip(job.results, onnxruntime_integer(job.model, feeds), strict=True):
             np.testing.assert_array_equal(*(next(iter(d.values())) for d in (got, wanted)))
+
+
+def uint8_weights() -> onnx.ModelProto:
+    """The weights of all layers are uint8, of which int8 cannot hold the differences to their zero
+    point."""
+    net, rng = Net(17), np.random.default_rng(6)
+
+    def w(*shape: int) -> str:
+        values = np.clip(rng.normal(119, 40, shape), 0, 254).astype(np.uint8)
+        values.flat[:2] = 255, 0
+        return net.dq(net.const(values), 0.01, np.uint8(119))
+
+    def stored(real: str, scale: float) -> str:
+        return net.dq(net.q(real, scale, np.uint8(99)), scale, np.uint8(99))
+
+    x = net.dq(net.input("x", np.uint8, (1, 8, 7, 6)), 0.02, np.uint8(7))
+    y = stored(net.node("Conv", x, w(9, 8, 3, 3), pads=[1] * 4), 0.2)
+    y = stored(net.node("Conv", y, w(9, 1, 3, 3), pads=[1] * 4, group=9), 0.3)
+    y = stored(net.node("Conv", y, w(5, 9, 1, 1)), 1.0)
+    y = net.node("Reshape", y, net.const([1, 210], np.int64))
+    y = stored(net.node("Gemm", y, w(210, 12)), 9.0)
+    return net.model(net.q(net.node("MatMul", y, w(12, 3)), 20.0, np.uint8(128)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_weights_of_uint8_take_kernels_of_bytes(target: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    feeds = [{"x": rng.integers(0, 256, (1, 8, 7, 6)).astype(np.uint8)}]
+    feeds += [{"x": np.full((1, 8, 7, 6), n, np.uint8)} for n in (0, 255)]
+    job = Job(uint8_weights(), feeds, target)
+    run_jobs([job], tmp_path, Build())
+    names = [c.kernel.name for c in job.compiled.program.calls if c.kernel.macs]
+    slow = [n for n in names if "portable" in n]
+    assert len(names) == 5
+    assert slow == (["integers.portable.depthwise"] if target in ("cortex-m0", "rv32imc") else [])
+    for got, wanted in zip(job.results, onnxruntime_integer(job.model, feeds), strict=True):
+        np.testing.assert_array_equal(*(next(iter(d.values())) for d in (got, wanted)))

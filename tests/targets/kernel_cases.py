@@ -26,10 +26,12 @@ def _layer(
     wide: bool = False,
     signed: bool = False,
     zeros: Callable[[Rng, Any], Any] | None = None,
+    uncentred: bool = False,
 ) -> str:
     """One quantised convolution: random quantisation, weights to the extremes now and then. `wide`:
     of int16, with biases that leave sums no room in int32 now and then. Every fifth output is of
-    uint8, if they are not all `signed`. `zeros` takes weights away."""
+    uint8, if they are not all `signed`. `zeros` takes weights away. `uncentred`: weights of uint8
+    that are no int8 without their zero point."""
     pick = rng.integers
     x_scale = np.float32(rng.uniform(0.01, 0.1))
     zero = np.uint8(pick(256)) if k % 10 == 7 else np.int8(pick(-128, 128))
@@ -46,6 +48,10 @@ def _layer(
     zero = np.zeros(oc, np.int8)
     if bits == 4:
         w, zero = _four_bits(w, zero, k)
+    if uncentred:
+        w = w.view(np.uint8) ^ np.uint8(128)
+        w.flat[:2] = 0, 255
+        zero = np.full(oc, (119, 140, 60, 255)[k % 4], np.uint8)
     w_scale = rng.uniform(0.0005, 0.03, size=oc).astype(np.float32)
     most = 9000 if not wide else 2**20 if k % 5 else 2**31
     bias = pick(-most, most, size=oc).astype(np.int32)
@@ -115,6 +121,18 @@ def many_layers(
     net = Net()
     shapes = (_geometry(rng, depthwise, k) for k in range(count))
     layers = (_layer(net, rng, k, g, bits, signed=signed) for k, g in enumerate(shapes))
+    return net.model(*layers)
+
+
+def uncentred(seed: int) -> onnx.ModelProto:
+    """Weights of uint8 with a zero point that is not their middle."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    wide = {"group": 1, "attrs": {"kernel_shape": [3, 3], "pads": [1] * 4}}
+    shapes = [_geometry(rng, k % 3 == 2, k) for k in range(18)]
+    shapes += [{"x": (1, 8, 9, 7), "w": (6, 8, 3, 3), **wide}]
+    shapes += [{"x": (1, 20, 1, 1), "w": (oc, 20, 1, 1), "group": 1, "attrs": {}} for oc in (9, 3)]
+    layers = (_layer(net, rng, k, g, uncentred=True) for k, g in enumerate(shapes))
     return net.model(*layers)
 
 

@@ -26,6 +26,7 @@ from kernel_cases import (
     strips,
     tabled,
     tables,
+    uncentred,
     wide_layers,
     wide_windows,
 )
@@ -57,7 +58,7 @@ FEATURES = {target: TARGETS[target].features for target in SPECIALISED}
 # What bids on these models and never wins, since another kernel of the core is better each time.
 BEATEN: dict[str, set[str]] = {
     "cortex-m0": set(),
-    "cortex-m3": {"integers.portable.blocked"},
+    "cortex-m3": set(),
     "cortex-m4": set(),
     "cortex-m55": {"dsp.dense", "dsp.pairs", "dsp.rows", "dsp.triples", "dsp.two_by_two"}
     | {"dsp.rows_of_four", "dsp.wide_dense"},
@@ -69,6 +70,7 @@ MODELS = {
     "dense": many_layers(1, False, 30),
     "depthwise": many_layers(2, True, 30),
     "few_channels": few_channels(21),
+    "uncentred": uncentred(24),
     "chains": chains(3),
     "windows": chains(4, wide_windows),
     "residuals": residuals(6),

@@ -312,11 +312,14 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_row_dot_u8(const uint8_t *x, const
 }
 
 /* acc[k] += x[offset + k] * w[k] for eight channels; `w` moves on. `offset` is a constant within
- * 127. One block, because gcc 12 would load all taps first and keep them on the stack. */
+ * 127; the weights of `_S16` are int16. One block, because gcc 12 would load all taps first and
+ * keep them on the stack. */
 #define MLF_OCTET_MADD(acc, x, offset, w) \
-  __asm__ volatile("vldrb.s16 q0, [%[at], %[by]]\n\t" \
-                   "vldrb.s16 q1, [%[taps]], #8\n\t" \
-                   "vmullb.s16 q2, q0, q1\n\t" \
+  MLF_OCTET_MADD_OF("vldrb.s16 q1, [%[taps]], #8\n\t", acc, x, offset, w)
+#define MLF_OCTET_MADD_S16(acc, x, offset, w) \
+  MLF_OCTET_MADD_OF("vldrh.u16 q1, [%[taps]], #16\n\t", acc, x, offset, w)
+#define MLF_OCTET_MADD_OF(load, acc, x, offset, w) \
+  __asm__ volatile("vldrb.s16 q0, [%[at], %[by]]\n\t" load "vmullb.s16 q2, q0, q1\n\t" \
                    "vmullt.s16 q3, q0, q1\n\t" \
                    "vadd.i32 %q[even], %q[even], q2\n\t" \
                    "vadd.i32 %q[odd], %q[odd], q3" \
@@ -329,6 +332,16 @@ static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, cons
                                             int32_t n) {
   const int16x8_t v = vldrbq_z_s16(x, vctp16q((uint32_t)n));
   const int16x8_t u = vldrbq_s16(*w);
+  acc.even = vaddq_s32(acc.even, vmullbq_int_s16(v, u));
+  acc.odd = vaddq_s32(acc.odd, vmulltq_int_s16(v, u));
+  *w += 8;
+  return acc;
+}
+
+static inline mlf_octet mlf_octet_madd_some_s16(mlf_octet acc, const int8_t *x, const int16_t **w,
+                                                int32_t n) {
+  const int16x8_t v = vldrbq_z_s16(x, vctp16q((uint32_t)n));
+  const int16x8_t u = vld1q_s16(*w);
   acc.even = vaddq_s32(acc.even, vmullbq_int_s16(v, u));
   acc.odd = vaddq_s32(acc.odd, vmulltq_int_s16(v, u));
   *w += 8;

@@ -71,7 +71,19 @@ static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, cons
   return acc;
 }
 
+static inline mlf_octet mlf_octet_madd_some_s16(mlf_octet acc, const int8_t *x, const int16_t **w,
+                                                int32_t n) {
+  for (int32_t k = 0; k < n; k++) {
+    int32_t *const sum = &acc.half[k % 2].lane[k / 2];
+    *sum += (int32_t)x[k] * (int32_t)(*w)[k];
+  }
+  *w += 8;
+  return acc;
+}
+
 #define MLF_OCTET_MADD(acc, x, offset, w) acc = mlf_octet_madd_some(acc, (x) + (offset), &(w), 8)
+#define MLF_OCTET_MADD_S16(acc, x, offset, w) \
+  acc = mlf_octet_madd_some_s16(acc, (x) + (offset), &(w), 8)
 
 /* Even lanes before odd ones, as in an octet. */
 typedef struct {

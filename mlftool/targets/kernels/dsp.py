@@ -24,7 +24,15 @@ from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, Stored, pad_rows, requantize, stores
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.parts import Tile, Walk, bias_of, byte_kernel, constants, walk
+from mlftool.targets.kernels.parts import (
+    Tile,
+    Walk,
+    bias_of,
+    byte_kernel,
+    constants,
+    walk,
+    weights_zero,
+)
 from mlftool.targets.requantise.forms import Form, form
 
 # C functions that make int16 of bytes; the second in the order in which SXTB16 gives them.
@@ -45,10 +53,33 @@ def quads_of(flat: Array, width: int) -> Array:
     return w.reshape(-1, width, w.shape[1] // 4, 4).transpose(0, 2, 1, 3)
 
 
-def paired(c: Contraction, width: int, ordered: bool) -> Array | None:
+def paired(c: Contraction, q: Quantisation, width: int, ordered: bool) -> Array | None:
     """[OC/width, K/4, width/2, 2] words of two halfwords 256 * w1 + w0: two products of two
     channels. None if a halfword cannot hold that, or a sum with w1 its 24 bits."""
-    return paired_of(c.weights.reshape(c.oc, -1), c.v.x(0).dtype.range, width, ordered)
+    w = c.weights.reshape(c.oc, -1)
+    w = w + _raised(c)[:, None] if weights_zero(q) else w
+    return paired_of(w, c.v.x(0).dtype.range, width, ordered)
+
+
+def _raised(c: Contraction) -> Array:
+    """int8 [output channel]: what is added to weights, which have a zero point, before they are
+    paired. A halfword with -128 above has no room for less than 0 below: one is added above or, if
+    that is too much for 127, what it takes below."""
+    w = pad_rows(c.weights.reshape(c.oc, -1), 2)
+    low, high = w[::2].astype(np.int16), w[1::2]
+    above = (high.min(axis=1) == -128) & (high.max(axis=1) < 127)
+    missing = np.where((high == -128) & ~above[:, None], -low, 0).max(axis=1)
+    below = np.where(low.max(axis=1) + missing <= 127, np.maximum(missing, 0), 0)
+    return np.stack([below, above], axis=1).reshape(-1)[: c.oc].astype(np.int8)
+
+
+def zeros_of(c: Contraction, q: Quantisation, width: int, are_paired: bool = True) -> Array | None:
+    """int32 [output channel]: what a pixel's total is multiplied by before it is added to a sum;
+    None if weights have no zero point."""
+    if not weights_zero(q):
+        return None
+    zeros = -np.broadcast_to(q.w_zero_point, (c.oc,)) - (_raised(c) if are_paired else 0)
+    return pad_rows(zeros.astype(np.int32), width)
 
 
 def paired_of(flat: Array, inputs: tuple[int, int], width: int, ordered: bool) -> Array | None:
@@ -116,13 +147,15 @@ class Dot:
 def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) -> Tile:
     entries, twice = entries_of(c, q, dot.rows, dot.width, dot.finish)
     store, column = entries[0].store, -(-c.depth // 4) * 4
+    found = zeros_of(c, q, dot.width, dot.form == "pairs")
+    zeros = {} if found is None else {"z": found}
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * dot.rows * column)
     order = order or walk(c, dot.rows, column, columns, store.operands)
     return Tile(
         dot.name,
         "dsp.c.j2",
         c,
-        (dot.weights, *constants(b=bias_of(c, q, dot.width)), *dot.finish.operands),
+        (dot.weights, *constants(b=bias_of(c, q, dot.width), **zeros), *dot.finish.operands),
         order.scratch,
         store,
         {
@@ -139,6 +172,7 @@ def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) 
             "fill": q.x_zero_point,
             "unroll": dot.unroll,
             "twice": twice,
+            "zeros": bool(zeros),
         },
         cost=dot.cost,
         header=dot.header,
@@ -146,12 +180,12 @@ def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) 
     )
 
 
-@byte_kernel("dsp", signed=True)
+@byte_kernel("dsp", signed=True, totals=True)
 def pairs(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
     """Two pixels x two channels at a time. `unrolled` fours of products make one round of the loop,
     or as many as usually do best."""
     ordered = (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
-    w, rounds = paired(c, 2, ordered), -(-c.depth // 4)
+    w, rounds = paired(c, q, 2, ordered), -(-c.depth // 4)
     unroll = unrolled or next(n for n in (8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
     if c.pixels < 2 or w is None or rounds % unroll:
         return None
@@ -169,7 +203,7 @@ def _unpacked(
     return Dot(name, "quads", rows, width, w, form(c, q, width), False, unroll, cost)
 
 
-@byte_kernel("dsp", signed=True)
+@byte_kernel("dsp", signed=True, totals=True)
 def two_by_two(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x two channels at a time; wants more than one pixel."""
     if c.pixels < 2:
@@ -178,7 +212,7 @@ def two_by_two(c: Contraction, q: Quantisation) -> Tile | None:
     return _tile(c, q, _unpacked(c, q, "dsp.two_by_two", 2, 2, [0, 2, 1, 3], cost))
 
 
-@byte_kernel("dsp", signed=True)
+@byte_kernel("dsp", signed=True, totals=True)
 def rows_of_four(c: Contraction, q: Quantisation) -> Tile | None:
     """One pixel with contiguous operands (a dense layer): four channels at a time."""
     if c.pixels != 1 or not c.dense or c.depth % 4:

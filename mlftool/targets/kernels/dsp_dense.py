@@ -12,7 +12,7 @@ from mlftool.ops.contraction import Contraction, Quantisation, Stored, largest
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.dsp import PACKED, WIDEN, paired
 from mlftool.targets.kernels.dsp_triples import held, numbers_of
-from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, walk
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, walk, weights_zero
 from mlftool.targets.requantise.forms import Form, form
 
 WIDTH = 4
@@ -20,13 +20,13 @@ MOST_TIMES = 10  # MLF_TIMES_10 of mlf/dsp.h
 STREAM = f"for four channels each: where sums begin, {PACKED}, the numbers of requantisation"
 
 
-@byte_kernel("dsp")
+@byte_kernel("dsp", totals=True)
 def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
     """`unrolled` fours of products make one round of the loop, or as many as usually do best."""
     if c.pixels != 1:
         return None
     ordered = (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
-    w, rounds = paired(c, WIDTH, ordered), -(-c.depth // 4)
+    w, rounds = paired(c, q, WIDTH, ordered), -(-c.depth // 4)
     unroll = unrolled or next(n for n in (MOST_TIMES, 8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
     if w is None or rounds % unroll or unroll > MOST_TIMES:
         return None
@@ -59,7 +59,7 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
             "rows": 1,
             "column": column,
             "stores": entries,
-            "held": held(made, WIDTH),
+            "held": held(q, made, WIDTH),
             "ordered": ordered,
             "bytes": "BYTES" if signed else "UNSIGNED",
             "lanes": 1,
@@ -71,6 +71,7 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
             "again": rounds > unroll,
             "words": stream.size,
             "folded": folded,
+            "zeros": bool(weights_zero(q)),
             "by_channel": bool(entries[0].store.statements) or not made.hoists or c.oc % WIDTH,
             "fused": bool(entries[0].store.statements),
         },
@@ -86,9 +87,15 @@ def _streamed(c: Contraction, q: Quantisation, words: Array, made: Form) -> tupl
     cannot hold one, the biases of the odd channels are between weights and numbers."""
     bias = bias_of(c, q, WIDTH).reshape(-1, WIDTH)
     even, odd = bias[:, ::2], bias[:, 1::2]
-    folded = bool(largest(c, q).max() < 2**23 and np.abs(odd).max() < 2**23)
+    small = largest(c, q).max() < 2**23 and np.abs(odd).max() < 2**23
+    folded = bool(small and not weights_zero(q))
     whole = even.astype(np.int64) + (256 * odd.astype(np.int64) if folded else 0)
     starts = np.concatenate((even, whole.astype(np.int32)), axis=1, dtype=np.int32)
     apart = [] if folded else [odd]
-    rows = [starts, words.reshape(len(bias), -1).view(np.int32), *apart, *numbers_of(made, WIDTH)]
+    rows = [
+        starts,
+        words.reshape(len(bias), -1).view(np.int32),
+        *apart,
+        *numbers_of(c, q, made, WIDTH),
+    ]
     return np.concatenate(rows, axis=1, dtype=np.int32).view(np.uint32).reshape(-1), folded

@@ -12,11 +12,12 @@ from mlftool.ir.graph import Array
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, Stored
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants, weights_zero
 from mlftool.targets.kernels.planes import Axis, Plane, axes
 from mlftool.targets.requantise.forms import Form, form
 
 MOST_TAPS = 25
+MOST_CENTRED_LEFT = 7  # a byte less its zero point times 2^left is a halfword
 
 
 def plane_of(c: Contraction) -> Plane | None:
@@ -71,10 +72,13 @@ def _code(
     return lines, sorted(pairs.items())
 
 
-@byte_kernel("dsp", depthwise=True, signed=True)
+@byte_kernel("dsp", depthwise=True, signed=True, totals=True)
 def planes(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise, channel by channel."""
-    return planes_of(c, q, form(c, q), bias_of(c, q), "dsp.planes", "mlf/dsp.h")
+    made = form(c, q)
+    if weights_zero(q) and made.left > MOST_CENTRED_LEFT:
+        return None
+    return planes_of(c, q, made, bias_of(c, q), "dsp.planes", "mlf/dsp.h")
 
 
 def planes_of(
@@ -106,6 +110,7 @@ def planes_of(
             "left": made.left,
             "hoists": made.hoists,
             "fill": q.x_zero_point,
+            "zero": weights_zero(q),
             "gathered": next((n for n in (5, 6, 4, 7, 8, 3, 2) if plane.inner.n_in % n == 0), 1),
         },
         cost=c.macs * 1.2 + c.pixels * c.oc * 7.0 + c.oc * (3.0 * c.inputs[0] * c.inputs[1] + 100),

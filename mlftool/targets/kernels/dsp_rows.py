@@ -18,7 +18,7 @@ from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation
 from mlftool.targets.kernels.dsp import paired
 from mlftool.targets.kernels.dsp_triples import STREAM, entries, held, streamed
-from mlftool.targets.kernels.parts import Tile, byte_kernel, overlaps
+from mlftool.targets.kernels.parts import Tile, byte_kernel, overlaps, weights_zero
 from mlftool.targets.requantise.forms import form
 
 RING_BYTES = 4096  # of widened rows: they must not cost what writing in place saves
@@ -26,13 +26,13 @@ MOST_STEPS = 6  # words along a row that one round of the loop takes
 LARGEST_OFFSET = 255  # of a load that moves its pointer
 
 
-@byte_kernel("dsp", "size", signed=True)
+@byte_kernel("dsp", "size", signed=True, totals=True)
 def rows(c: Contraction, q: Quantisation) -> Tile | None:
     """Three pixels x two channels, the last of a row in twos."""
     (kh, kw), ow = c.kernel, c.outputs[1]
     if kw < 2 or c.strides[1] != 1 or max(c.dilations) > 1 or ow < 2:
         return None
-    w = paired(c, 2, ordered=True) if c.ic % 4 == 0 else None
+    w = paired(c, q, 2, ordered=True) if c.ic % 4 == 0 else None
     threes = (ow - 2 * (-ow % 3)) // 3
     found = None if w is None else _strip(c, 3 * threes)
     if w is None or found is None:
@@ -64,9 +64,10 @@ def rows(c: Contraction, q: Quantisation) -> Tile | None:
             "batch": c.batch,
             "blocks": blocks,
             "stores": written,
-            "held": held(made),
+            "held": held(q, made),
             "loops": {n: _loop(n, kw, steps, 4 * width, rounds > steps) for n, _, _ in blocks},
             "fill": q.x_zero_point,
+            "zeros": bool(weights_zero(q)),
             "fused": bool(store.statements),
         },
         cost=c.macs * share

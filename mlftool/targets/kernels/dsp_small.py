@@ -24,23 +24,32 @@ from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, largest, requantize
 from mlftool.ops.nibbles import are_nibbles, joined
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.dsp import WIDEN, entries_of, paired, quads
+from mlftool.targets.kernels.dsp import WIDEN, entries_of, paired, quads, zeros_of
 from mlftool.targets.kernels.dsp_depthwise import plane_of
-from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants, scale_of, walk
+from mlftool.targets.kernels.parts import (
+    Tile,
+    bias_of,
+    byte_kernel,
+    constants,
+    scale_of,
+    walk,
+)
 
 # A dense layer of fewer products takes the loop of convolutions, with its one pixel in both places.
 FUNCTION_OF_ITS_OWN = 1024
 TOP, SIXTEENTH = 12, 4
 
 
-@byte_kernel("dsp size", "mve", signed=True)
+@byte_kernel("dsp size", "mve", signed=True, totals=True)
 def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x two channels at a time, or one pixel x four."""
     rows, width = (1, 4) if c.pixels == 1 and c.macs >= FUNCTION_OF_ITS_OWN else (2, 2)
     ordered = c.ic % 4 == 0
     raised = _raised(c, q)
-    w = _WEIGHTS[raised](c, width, ordered)
-    if w is None:
+    w = _WEIGHTS[raised](c, width, ordered) if raised else paired(c, q, width, ordered)
+    found = zeros_of(c, q, width)
+    zeros = {} if found is None else {"z": found}
+    if w is None or (raised and zeros):
         return None
     lowered = raised and q.rounding is Rounding.EVEN and _normal(q, raised)
     q = replace(q, factor=np.ldexp(q.factor, -raised)) if lowered else q
@@ -55,7 +64,7 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
         "dsp.small_nibbles" if raised else "dsp.small_pairs",
         "dsp_small_pairs.c.j2",
         c,
-        constants(w=w, b=bias, scale=scale_of(q, width)),
+        constants(w=w, b=bias, scale=scale_of(q, width), **zeros),
         order.scratch,
         store,
         {
@@ -74,6 +83,8 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
                 for n in ((end - rows, -rows, -rows) if order.backwards else (0, end, rows))
             ),
             "twice": twice,
+            "direct": order.direct,
+            "zeros": bool(zeros),
         },
         cost=c.tiled(rows, width) * _PER_PRODUCT[raised] + c.pixels * (c.oc * 26.0 + c.depth * 7.0),
         header=_header(bool(raised), rows),
@@ -118,7 +129,7 @@ def sixteenths(c: Contraction, width: int, ordered: bool) -> Array:
 
 
 # How weights are packed whose sums are so many bits higher.
-_WEIGHTS = {0: paired, SIXTEENTH: sixteenths, TOP: topped}
+_WEIGHTS = {SIXTEENTH: sixteenths, TOP: topped}
 _PER_PRODUCT = {0: 1.0, SIXTEENTH: 1.5, TOP: 1.1}
 
 

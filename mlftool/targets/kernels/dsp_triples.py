@@ -17,8 +17,8 @@ from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, Stored
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.dsp import MOST_TIMES, PACKED, WIDEN, paired
-from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, walk
+from mlftool.targets.kernels.dsp import MOST_TIMES, PACKED, WIDEN, paired, zeros_of
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, walk, weights_zero
 from mlftool.targets.requantise.forms import Form, form
 
 WIDEN_TRIPLES = "mlf_widen_s8_triples"
@@ -30,18 +30,21 @@ def streamed(c: Contraction, q: Quantisation, words: Array, made: Form, width: i
     the odd ones, the numbers that `held` names."""
     bias = bias_of(c, q, width).reshape(-1, width)
     rows = bias[:, ::2], words.reshape(len(bias), -1).view(np.int32), bias[:, 1::2]
-    both = np.concatenate((*rows, *numbers_of(made, width)), axis=1, dtype=np.int32)
+    both = np.concatenate((*rows, *numbers_of(c, q, made, width)), axis=1, dtype=np.int32)
     return both.view(np.uint32).reshape(-1)
 
 
-def numbers_of(made: Form, width: int) -> list[Array]:
+def numbers_of(c: Contraction, q: Quantisation, made: Form, width: int) -> list[Array]:
     """What `held` names, [group of `width` channels, width] each."""
-    return [o.array.reshape(-1, width) for o in made.hoists if o.array is not None]
+    zeros = zeros_of(c, q, width)
+    numbers = [*(o.array for o in made.hoists if o.array is not None)]
+    return [a.reshape(-1, width) for a in (*numbers, *([] if zeros is None else [zeros]))]
 
 
-def held(made: Form, width: int = 2) -> list[str]:
+def held(q: Quantisation, made: Form, width: int = 2) -> list[str]:
     """The variables that hold the numbers of a group's channels, in the order of `streamed`."""
-    return [f"{o.name}{b}" for o in made.hoists for b in range(width)]
+    names = [*(o.name for o in made.hoists), *(["z"] if weights_zero(q) else [])]
+    return [f"{name}{b}" for name in names for b in range(width)]
 
 
 def entries(
@@ -80,11 +83,11 @@ def unrolled(rounds: int) -> dict[str, object]:
     return {"unroll": unroll, "again": rounds > unroll}
 
 
-@byte_kernel("dsp", signed=True)
+@byte_kernel("dsp", signed=True, totals=True)
 def triples(c: Contraction, q: Quantisation) -> Tile | None:
     """Three pixels x two channels at a time."""
     fours = (c.depth if c.dense else c.ic) % 4 == 0
-    w, rounds = paired(c, 2, ordered=fours), -(-c.depth // 4)
+    w, rounds = paired(c, q, 2, ordered=fours), -(-c.depth // 4)
     if c.pixels < 3 or w is None:
         return None
     made, column = form(c, q, 2), 4 * rounds
@@ -104,7 +107,7 @@ def triples(c: Contraction, q: Quantisation) -> Tile | None:
             "rows": 3,
             "column": column,
             "stores": found,
-            "held": held(made),
+            "held": held(q, made),
             "ordered": fours,
             "lanes": 3 if fours else 1,
             "apart": not fours,  # each pixel is gathered before its words are put among the others
@@ -112,6 +115,7 @@ def triples(c: Contraction, q: Quantisation) -> Tile | None:
             "scatter": WIDEN_TRIPLES if fours else WIDEN[0],
             "fill": q.x_zero_point,
             "twice": twice,
+            "zeros": bool(weights_zero(q)),
             "fused": bool(found[0].statements),
             **unrolled(rounds),
         },

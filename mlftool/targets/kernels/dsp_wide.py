@@ -69,14 +69,14 @@ def _wide(
     return c, q, made, pad_rows(begin.astype(np.uint32).view(np.int32), multiple)
 
 
-def _stream(c: Contraction, made: Form, begin: Array, width: int) -> Operand:
+def _stream(c: Contraction, q: Quantisation, made: Form, begin: Array, width: int) -> Operand:
     """[group of `width` channels, ...]: where sums begin, weights, what `held` names. A word of
     weights has products k and k + 1 of two channels."""
     w = quads(c, width)  # [OC/width, K/4, width, 4]
     groups, rounds = w.shape[:2]
     w = w.reshape(groups, rounds, width // 2, 2, 2, 2)  # [..., pair, channel, half, product]
     words = np.ascontiguousarray(w.transpose(0, 1, 4, 2, 5, 3)).reshape(groups, -1)
-    rows = [begin.reshape(groups, width), words.view(np.int32), *numbers_of(made, width)]
+    rows = [begin.reshape(groups, width), words.view(np.int32), *numbers_of(c, q, made, width)]
     both = np.concatenate(rows, axis=1, dtype=np.int32).view(np.uint32).reshape(-1)
     return Operand("w", "uint32_t", "const", array=both, note=STREAM)
 
@@ -101,14 +101,14 @@ def wide(c: Contraction, q: Quantisation, made: Form, begin: Array) -> Tile | No
         "dsp.wide",
         "dsp_wide.c.j2",
         c,
-        (_stream(c, made, begin, 2), *(() if made.hoists else made.operands)),
+        (_stream(c, q, made, begin, 2), *(() if made.hoists else made.operands)),
         order.scratch,
         found[0].store,
         {
             "rows": 3,
             "column": column,
             "stores": found,
-            "held": held(made),
+            "held": held(q, made),
             "lanes": 3 if fours else 1,
             "apart": not fours,
             "twice": again,
@@ -141,14 +141,14 @@ def wide_dense(c: Contraction, q: Quantisation, made: Form, begin: Array) -> Til
         "dsp.wide_dense",
         "dsp_wide_dense.c.j2",
         c,
-        (_stream(c, made, begin, WIDTH), *(() if made.hoists else made.operands)),
+        (_stream(c, q, made, begin, WIDTH), *(() if made.hoists else made.operands)),
         order.scratch,
         found[0].store,
         {
             "rows": 1,
             "column": 4 * rounds,
             "stores": found,
-            "held": held(made, WIDTH),
+            "held": held(q, made, WIDTH),
             "lanes": 1,
             "apart": False,
             **_gather(q, False),

@@ -14,7 +14,7 @@ import numpy as np
 
 from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import Contraction, Quantisation, largest, pad_rows
+from mlftool.ops.contraction import Contraction, Quantisation, centred, largest, pad_rows
 from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.helium_finish import Shape, finish
 from mlftool.targets.kernels.parts import (
@@ -26,6 +26,7 @@ from mlftool.targets.kernels.parts import (
     overlaps,
     shorts_of,
     walk,
+    weights_zero,
 )
 
 VECTOR = 16  # of a vector
@@ -46,13 +47,13 @@ def packed_of(flat: Array, column: int, lanes: int, channels: int) -> Array:
     return np.ascontiguousarray(turns).reshape(-1)
 
 
-@byte_kernel("mve", signed=True)
+@byte_kernel("mve", signed=True, totals=True)
 def quads(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x four channels at a time."""
     return _quads(c, q, "helium.quads", VECTOR, "", "mlf/mve.h")
 
 
-@byte_kernel("mve")
+@byte_kernel("mve", totals=True)
 def row(c: Contraction, q: Quantisation) -> Tile | None:
     """A single pixel x eight channels at a time; of uint8 if it is read where it is."""
     if c.pixels > 1 or c.oc <= 4:
@@ -62,7 +63,7 @@ def row(c: Contraction, q: Quantisation) -> Tile | None:
     unsigned = c.v.x(0).dtype.name == "uint8"
     f = finish(c, q, shape, less=128 if unsigned else 0)
     columns = Operand("columns", "int8_t", "scratch", bytes=column)
-    if unsigned and not (c.dense and column == c.depth):
+    if unsigned and not (c.dense and column == c.depth and not weights_zero(q)):
         return None
     order = Walk.in_place() if unsigned else walk(c, 1, column, columns, f.operands)
     return Tile(
@@ -124,14 +125,16 @@ def _params(
         "of": of,
         "size": c.v.x(0).dtype.bytes,
         "groups": column // lanes,
+        "zero": weights_zero(q),
     }
 
 
-@byte_kernel("mve", depthwise=True, signed=True)
+@byte_kernel("mve", depthwise=True, signed=True, totals=True)
 def octets(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise: eight channels at a time, all taps of a pixel."""
     f = finish(c, q, Shape("octet", "c", "n" if c.oc % 8 else "8"))
-    w = pad_rows(c.weights.reshape(c.oc, -1), 8)  # -> [C/8, taps, 8]
+    wide = centred(c, q).astype(np.int16) if weights_zero(q) else c.weights.reshape(c.oc, -1)
+    w = pad_rows(wide, 8)  # -> [C/8, taps, 8]
     w = np.ascontiguousarray(w.reshape(-1, 8, w.shape[1]).transpose(0, 2, 1)).reshape(-1)
     reach = (c.kernel[1] - 1) * c.dilations[1] + 1
     scratch = Operand("window", "int8_t", "scratch", bytes=c.kernel[0] * reach * c.ic)

@@ -8,7 +8,8 @@ added and activations are gathered with their highest bit inverted:
 
     sum of x * w = sum of (x + 128) * (w + 128) - 128 * sum of (x + 128) - 128 * sum of w
 
-The last sum is part of the bias; the one before is of the gathered bytes, once for all channels.
+The last sum is part of the bias; the one before is of the gathered bytes, once for all channels. A
+zero point of the weights is added to its factor.
 
 One function (mlf/narrow.h) computes all outputs of a pixel and requantises them from registers.
 Channels without an exact multiplier are computed again from their sums.
@@ -20,15 +21,28 @@ import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, pack_rows, pad_rows
+from mlftool.ops.contraction import (
+    Contraction,
+    Quantisation,
+    centred,
+    folded_bias,
+    pack_rows,
+    pad_rows,
+)
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.narrow_requantise import in_halves
-from mlftool.targets.kernels.parts import Tile, after_core, byte_kernel, constants, walk
+from mlftool.targets.kernels.parts import (
+    Tile,
+    after_core,
+    byte_kernel,
+    constants,
+    walk,
+)
 
 ROUND = 32  # of weights, that a load reaches from its pointer: one round of the loop
 
 
-@byte_kernel("narrow", "fpu size")
+@byte_kernel("narrow", "fpu size", totals=True)
 def narrow(c: Contraction, q: Quantisation) -> Tile | None:
     form, v = in_halves(c, q), c.v
     if form is None:
@@ -47,7 +61,7 @@ def narrow(c: Contraction, q: Quantisation) -> Tile | None:
     straight = not after_core(v) and wide == c.oc
     outs = () if straight else (Operand("outs", "uint8_t", "scratch", bytes=wide),)
     kept = (Operand("kept", "uint32_t", "scratch", bytes=4 * rare.size),) if rare.size else ()
-    blocks = form.blocks(_bias(c, q, w, flip, columns), columns)
+    blocks = form.blocks(_bias(c, q, flip, columns), columns)
     return Tile(
         "narrow.blocked",
         "narrow.c.j2",
@@ -60,6 +74,7 @@ def narrow(c: Contraction, q: Quantisation) -> Tile | None:
             **{"columns": columns, "wide": wide, "straight": straight, "rare": rare.size},
             "length": length,
             "flip": flip,
+            "raised": 128 + int(q.w_zero_point.reshape(-1)[0]),
             "fill": q.x_zero_point + flip,
             "form": form,
             "store": store,
@@ -75,8 +90,8 @@ def _columns(oc: int) -> int:
     return min((8, 4), key=lambda n: -(-oc // n) * (3 * n + 1))
 
 
-def _bias(c: Contraction, q: Quantisation, w: Array, flip: int, columns: int) -> Array:
+def _bias(c: Contraction, q: Quantisation, flip: int, columns: int) -> Array:
     """What remains when products of signed bytes are sums of unsigned ones; modulo 2^32, as they
     are added."""
-    folded = pad_rows(folded_bias(c, q) - flip * w.sum(axis=1), columns)
+    folded = pad_rows(folded_bias(c, q) - flip * centred(c, q).sum(axis=1), columns)
     return (folded & 0xFFFFFFFF).astype(np.uint32).view(np.int32)

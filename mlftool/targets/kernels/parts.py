@@ -12,6 +12,7 @@ import numpy as np
 from mlftool.frozen import field, frozen, replace
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, Node, View
+from mlftool.ir.holes import Number
 from mlftool.ir.pair_forms import Clamped, Sum
 from mlftool.ops.base import Kernel, Operand, record
 from mlftool.ops.contraction import (
@@ -33,11 +34,15 @@ Bytes = tuple[Contraction, Quantisation]
 TypedBid = TypeVar("TypedBid", bound=Callable[..., "Tile | None"])
 
 
-def bytes_of(v: View, *, depthwise: bool = False, signed: bool = False) -> Bytes | None:
+def bytes_of(
+    v: View, *, depthwise: bool = False, signed: bool = False, totals: bool = False
+) -> Bytes | None:
     """The node as a contraction of at most two axes, made two, whose inputs are bytes and whose
     weights are int8 without zero point; no accumulator leaves int32. None for any other node.
 
-    `signed`: inputs are int8. Without `depthwise` all input channels meet all output channels.
+    `signed`: inputs are int8. Without `depthwise` all input channels meet all output channels. With
+    `totals` weights may have one zero point, which the kernel takes from them, or a product of
+    which and of a pixel's total from the pixel's sums.
     """
     asked = ("bytes", depthwise, signed)  # by many kernels, whose bids share what it has worked out
     return v.once(asked, lambda: _bytes_of(v, depthwise, signed))
@@ -51,7 +56,23 @@ def _bytes_of(v: View, depthwise: bool, signed: bool) -> Bytes | None:
     x = v.x(0).dtype
     if not (x.name == "int8" if signed else x.is_int8) or v.known(3).dtype != np.int8:
         return None
-    return None if np.any(q.w_zero_point) or not fits_int32(c, q) else (c, q)
+    if np.any(q.w_zero_point) and not (totals and _may_be_less(c, q)):
+        return None
+    return (c, q) if fits_int32(c, q) else None
+
+
+def _may_be_less(c: Contraction, q: Quantisation) -> bool:
+    """Whether all weights have one zero point, and sums with weights as they are stored, or with
+    up to 127 more, fit int32."""
+    positive, negative = halves(c, replace(q, w_zero_point=np.zeros(1, np.int32)))
+    sums = np.abs(folded_bias(c, q)) + 2**8 * (positive - negative + 128 * c.depth)
+    return bool(np.ptp(q.w_zero_point) == 0 and np.all(sums < 2**31))
+
+
+def weights_zero(q: Quantisation) -> Number | str:
+    """The one zero point of the weights, "" if they have none."""
+    zero = int(q.w_zero_point.reshape(-1)[0])
+    return Number(zero) if zero else ""
 
 
 def shorts_of(v: View, *, depthwise: bool = False) -> Bytes | None:
@@ -68,14 +89,19 @@ def shorts_of(v: View, *, depthwise: bool = False) -> Bytes | None:
 
 
 def byte_kernel(
-    needs: str, unless: str = "", *, depthwise: bool = False, signed: bool = False
+    needs: str,
+    unless: str = "",
+    *,
+    depthwise: bool = False,
+    signed: bool = False,
+    totals: bool = False,
 ) -> Callable[[TypedBid], TypedBid]:
     """Register a kernel of the contractions that `bytes_of` takes."""
 
     def register(bid: TypedBid) -> TypedBid:
         @kernel(*BYTES, needs=needs, unless=unless)
         def whole(v: View) -> Kernel | None:
-            found = bytes_of(v, depthwise=depthwise, signed=signed)
+            found = bytes_of(v, depthwise=depthwise, signed=signed, totals=totals)
             made = bid(*found) if found else None
             return made.kernel if made else None
 

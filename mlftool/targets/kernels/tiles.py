@@ -25,7 +25,15 @@ from mlftool.ops.contraction import (
 )
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import BYTES, kernel
-from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants, scale_of, walk
+from mlftool.targets.kernels.parts import (
+    Tile,
+    bias_of,
+    byte_kernel,
+    constants,
+    scale_of,
+    walk,
+    weights_zero,
+)
 from mlftool.targets.requantise.fixed import Fixed, fixed
 from mlftool.targets.requantise.forms import Form, form
 
@@ -44,12 +52,12 @@ def portable(v: View) -> Kernel | None:
     return made and replace(made, cost=made.cost * _PORTABLE)
 
 
-@byte_kernel("registers", "fpu size")
+@byte_kernel("registers", "fpu size", totals=True)
 def tiles_in_integers(c: Contraction, q: Quantisation) -> Tile | None:
     return _tiles(c, q, soft=True) if grows(c, q) else None
 
 
-@byte_kernel("registers fpu", "size")
+@byte_kernel("registers fpu", "size", totals=True)
 def tiles(c: Contraction, q: Quantisation) -> Tile | None:
     return _tiles(c, q, soft=False)
 
@@ -79,6 +87,7 @@ def _tiles(c: Contraction, q: Quantisation, soft: bool) -> Tile:
             "unroll": unroll,
             "pointers": rows if column * (rows - 1) > OFFSET else 1,
             "fill": q.x_zero_point,
+            "zero": weights_zero(q),
             "form": finish,
             "store": store,
         },
