@@ -5,6 +5,7 @@ for with
 
     a sum:      t = a * ma + b * mb + add,                           result = clamp(t >> shift)
     a product:  t = ((a - za) * (b - zb) * 2^14 * m >> 32) + add,    the same
+    a slope:    t = (a - za) * m + min(a - za, 0) * b + add,         the same
 
 equal to every one of them. `add` may be anything between two bounds that the 65536 results set.
 Float rounding decides by chance what lies within 10^-5 of one half: where it decides against the
@@ -28,6 +29,8 @@ LARGEST_SHIFT = 22
 _WIDENED = 14  # a product of 17 bits, with its sign, fills 31
 # Multipliers tried around the ideal ones, the nearest first: float rounding moves steps a little.
 MOST_EXCEPTIONS = 2
+_NEAR_HALF = (0, -1, 1, -4, 4, -16, 16, -64, 64)  # tried of a slope
+_FAR = 2**29  # beyond what is added or multiplied
 _NEAR = sorted(product(range(-4, 5), repeat=2), key=lambda d: (d[0] ** 2 + d[1] ** 2, d))
 
 
@@ -98,6 +101,18 @@ class Product:
         return f"mlf_multiply_high({factors} * {2**_WIDENED}, {self.m}, {self.add})"
 
 
+@frozen
+class Sloped:
+    """t = (a - zero) * m + min(a - zero, 0) * b + add"""
+
+    zero: int
+    m: Number
+    add: Number
+
+    def text(self, a: object, b: object) -> str:
+        return f"mlf_slope_i32({_less(a, self.zero)}, {self.m}, {b}, {self.add})"
+
+
 def _less(element: object, zero_point: int) -> str:
     return f"({element} {_signed(-zero_point)})" if zero_point else f"{element}"
 
@@ -106,7 +121,7 @@ def _signed(n: int) -> str:
     return f"{'-' if n < 0 else '+'} {Number(abs(n))}"
 
 
-Form = Sum | Biased | Scaled | Product
+Form = Sum | Biased | Scaled | Product | Sloped
 
 
 @frozen
@@ -218,6 +233,41 @@ def factor_form(
             t = Scaled(a.zero_point, add)
             return t, Clamped.of((), shift, results), m.astype(np.int32)
     return None
+
+
+def slope_form(
+    a: Side, b: Array, unit: np.float32, results: Array
+) -> tuple[Sloped, Clamped, Array] | None:
+    """The form of what is multiplied by constants below zero, in the same way."""
+    ratio = float(a.scale) / float(unit)
+    slopes = ratio * b.astype(np.float64).reshape(-1)
+    reach = max(ratio, float(np.abs(slopes).max(initial=0))) * 256 + 512
+    if not np.isfinite(reach) or reach >= 2**22:
+        return None
+    shift = min(LARGEST_SHIFT, int(29 - np.ceil(np.log2(reach))))
+    d = (a.values - a.zero_point)[:, None]
+    up, down = d[:, 0] >= 0, d[:, 0] < 0
+    start = int(results[up][0, 0]) << shift  # what is added gives the result of 0, too
+    near = start + 2 ** (shift - 1) + np.array(_NEAR_HALF)
+    for more in (0, 1, -1, 2, -2):
+        m = round(ratio * 2**shift) + more
+        least, most = _bounds(d[up] * m, results[up][:, :1], shift, results)
+        first, last = int(least.max(initial=start)), int(most.min(initial=start + 2**shift - 1))
+        for add in near[(first <= near) & (near <= last)].tolist():
+            low, high = _slopes(d[down], results[down], add, shift, results)
+            if np.all(low <= high):
+                k = np.clip(np.rint(slopes * 2**shift).astype(np.int64), low, high) - m
+                t = Sloped(a.zero_point, Number(m), Number(add))
+                return t, Clamped.of((), shift, results), k.astype(np.int32).reshape(b.shape)
+    return None
+
+
+def _slopes(d: Array, results: Array, add: int, shift: int, every: Array) -> tuple[Array, Array]:
+    """int64 [constant]: the least and the greatest n with which (d * n + add) >> shift is the
+    result for each d, all below zero."""
+    most = np.where(results > every.min(), ((results << shift) - add) // d, _FAR)
+    least = np.where(results < every.max(), -((((results + 1) << shift) - 1 - add) // -d), -_FAR)
+    return least.max(axis=0, initial=-_FAR), most.min(axis=0, initial=_FAR)
 
 
 def product_form(

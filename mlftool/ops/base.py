@@ -42,6 +42,7 @@ class Trait(Enum):
     TRANSPOSITION = auto()  # its input with axes in the order of `perm`
     ADDITION = auto()  # the sum of its two inputs
     MULTIPLICATION = auto()  # their product
+    SLOPE = auto()  # the first one, below zero its product with the second
     QUANTISED_SUM = auto()  # of the two stored tensors that `reads` names; without it, the product
     ROUNDS_LATE = auto()  # its result, after its zero point is added: see Rounding.LATE
     TOP_BIT = auto()  # inverts the highest bit of bytes: uint8 as the int8 128 less, or back

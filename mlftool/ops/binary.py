@@ -276,7 +276,7 @@ elementwise(
 elementwise(
     "Max", _extreme(">"), Trait.STEPWISE, bounds=_each(largest_of), relay=relay.variadic("maximum")
 )
-elementwise("PRelu", _prelu, relay=_relay_prelu, older=((7, _slope_per_channel),))
+elementwise("PRelu", _prelu, Trait.SLOPE, relay=_relay_prelu, older=((7, _slope_per_channel),))
 elementwise("BitShift", _shift, relay=_relay_shift)
 elementwise(
     "Where",

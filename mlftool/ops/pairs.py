@@ -1,4 +1,4 @@
-"""Sums and products of two 8-bit tensors in integers, with the bits of the float chain.
+"""Sums, products and slopes of two 8-bit tensors in integers, with the bits of the float chain.
 
 A residual is QuantizeLinear(Relu(DequantizeLinear(a) + DequantizeLinear(b))): four conversions and
 a division for each element, and a dozen library calls without an FPU. It has 65536 possible
@@ -27,6 +27,7 @@ from mlftool.ir.pair_forms import (
     bias_form,
     factor_form,
     product_form,
+    slope_form,
     sum_form,
     sum_of,
 )
@@ -71,17 +72,17 @@ def in_integers(graph: Graph, nodes: Sequence[Node]) -> Pair | None:
     asked = _stored_pair(graph, nodes) or _chain(graph, nodes)
     if asked is None:
         return None
-    names, (added, a, b, unit), key, results = asked
+    names, (kind, a, b, unit), key, results = asked
     if key not in _KNOWN:
-        forms: Any = (sum_form, bias_form) if added else (product_form, factor_form)
-        form = forms[not isinstance(b, Side)]
-        _KNOWN[key] = form(a, b, unit, results())
+        _, of_tensors, of_constants = _MIDDLE[kind]
+        form = of_tensors if isinstance(b, Side) else of_constants
+        _KNOWN[key] = form and form(a, b, unit, results())
     return _KNOWN[key] and Pair(names, *_KNOWN[key])
 
 
-# The tensors; whether they are added, the sides or a constant, the results' unit; a key; results.
+# The tensors; what is made of them, the sides or a constant, the results' unit; a key; results.
 _Asked = tuple[
-    tuple[str, str], tuple[bool, Side, Side | Array, np.float32], Any, Callable[[], Array]
+    tuple[str, str], tuple[Trait, Side, Side | Array, np.float32], Any, Callable[[], Array]
 ]
 
 
@@ -89,15 +90,15 @@ def _chain(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
     middle = next((n for n in nodes if any(is_a(n, t) for t in _MIDDLE)), None)
     if middle is None or not is_a(nodes[-1], Trait.QUANTISER):
         return None
-    added, others = is_a(middle, Trait.ADDITION), nodes.index(middle)
+    kind, others = next(t for t in _MIDDLE if is_a(middle, t)), nodes.index(middle)
     tail = _tail(graph, nodes[others:])
     made = {n.outputs[0]: n for n in nodes}
     a, b = (_side(graph, made.get(name)) for name in middle.inputs)
     one, name = (a, middle.inputs[1]) if a else (b, middle.inputs[0])
     value = graph.consts.get(name)
-    if not tail or not one or one.name in graph.consts:
+    if not tail or not one or one.name in graph.consts or (kind is Trait.SLOPE and not a):
         return None
-    key: Any = (added, one, b, tail)
+    key: Any = (kind, one, b, tail)
     other: Any = b
     x = one.floats[:, None]
     if a and b and a.name != b.name and others == 2:
@@ -106,8 +107,8 @@ def _chain(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
         y, other, key = value.reshape(1, -1), value, (*key, value.tobytes(), value.shape)
     else:
         return None
-    of = (added, one, other, tail.scale)
-    return (one.name, name), of, key, lambda: tail.results(x + y if added else x * y)
+    of, made_of = (kind, one, other, tail.scale), _MIDDLE[kind][0]
+    return (one.name, name), of, key, lambda: tail.results(made_of(x, y))
 
 
 def _stored_pair(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
@@ -129,11 +130,21 @@ def _stored_pair(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
         other = (array.astype(np.int64) - b.zero_point).astype(np.float32) * b.scale
     given[i] = a.values[:, None]
     given[j] = (b.values if array is None else array).reshape(1, -1)
-    of = (is_a(node, Trait.QUANTISED_SUM), a, other, unit)
+    kind = Trait.ADDITION if is_a(node, Trait.QUANTISED_SUM) else Trait.MULTIPLICATION
+    of = (kind, a, other, unit)
     return (a.name, b.name), of, key, lambda: results(given, node.attrs, 0).astype(np.int64)
 
 
-_MIDDLE = (Trait.ADDITION, Trait.MULTIPLICATION)
+def _sloped(x: Array, slope: Array) -> Array:
+    return np.where(x < 0, slope * x, x)
+
+
+# What is made of two floats, and the forms for two tensors and for one and constants.
+_MIDDLE: dict[Trait, tuple[Callable[[Array, Array], Array], Any, Any]] = {
+    Trait.ADDITION: (np.add, sum_form, bias_form),
+    Trait.MULTIPLICATION: (np.multiply, product_form, factor_form),
+    Trait.SLOPE: (_sloped, None, slope_form),
+}
 # Kernels that bid ask for the same chain again and again.
 _KNOWN: dict[Any, Any] = {}
 

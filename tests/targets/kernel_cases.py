@@ -467,13 +467,14 @@ def residuals(seed: int) -> onnx.ModelProto:
 
 
 def biases(seed: int) -> onnx.ModelProto:
-    """Layers whose bias is quantised as an addition of its own, as a MatMul and an Add are."""
+    """Layers whose bias is quantised as an addition of its own, as a MatMul and an Add are; the
+    last ones have slopes below zero in its place."""
     rng = np.random.default_rng(seed)
     net = Net()
     outs = []
-    for k, (c, oc, h, w, group) in enumerate(
-        [(4, 6, 5, 5, 1), (16, 8, 1, 7, 1), (12, 12, 4, 3, 12), (5, 5, 3, 3, 5)]
-    ):
+    shapes = [(4, 6, 5, 5, 1), (16, 8, 1, 7, 1), (12, 12, 4, 3, 12), (5, 5, 3, 3, 5)]
+    shapes += [(4, 6, 5, 5, 1), (16, 8, 4, 6, 1), (12, 12, 4, 3, 12)]
+    for k, (c, oc, h, w, group) in enumerate(shapes):
         x = net.dq(net.input(f"x{k}", np.int8, (1, c, h, w)), 0.05, np.int8(3 * k))
         weights = rng.integers(-127, 128, size=(oc, c // group, 3, 3)).astype(np.int8)
         scale = rng.uniform(0.0005, 0.01, size=oc).astype(np.float32)
@@ -481,8 +482,8 @@ def biases(seed: int) -> onnx.ModelProto:
         y = net.node("Conv", x, weights, group=group, pads=[1] * 4)
         y = net.dq(net.q(y, np.float32(0.07), np.int8(k)), np.float32(0.07), np.int8(k))
         bias = rng.normal(size=(1, oc, 1, 1)).astype(np.float32)
-        y = net.node("Add", y, net.const(bias))
-        y = net.node("Relu", y) if k % 2 else y
+        y = net.node("Add" if k < 4 else "PRelu", y, net.const(bias))
+        y = net.node("Relu", y) if k % 2 and k < 4 else y
         outs.append(net.q(y, np.float32(0.0833), np.int8(-128 if k % 2 else 9)))
     return net.model(*outs)
 

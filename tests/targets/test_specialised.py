@@ -178,9 +178,10 @@ def test_on_its_core(
 
 
 def test_biases_are_vectors() -> None:
-    """Nor is an addition of constants."""
+    """Nor is an addition of constants, nor are slopes."""
     text = "".join(compile_model(MODELS["biases"], target="cortex-m55").sources.files.values())
     assert text.count("mlf_octet_biased(") == 4
+    assert text.count("mlf_octet_sloped(") == 3
 
 
 def test_additions_are_vectors() -> None:

@@ -134,6 +134,11 @@ static inline int32_t mlf_clamp_i32(int32_t x, int32_t low, int32_t high) {
   return x < low ? low : (x > high ? high : x);
 }
 
+/* x * m, of what is below zero k times it more, and `add`. */
+static inline int32_t mlf_slope_i32(int32_t x, int32_t m, int32_t k, int32_t add) {
+  return x * m + (x & (x >> 31)) * k + add;
+}
+
 /* x >> shift, limited to [low, high]; 0 < shift < 32. */
 static inline int32_t mlf_shift_clamp_i32(int32_t x, int32_t shift, int32_t low, int32_t high) {
 #ifdef MLF_SATURATES

@@ -547,6 +547,19 @@ static inline mlf_octet mlf_octet_biased(mlf_octet a, int32_t m, mlf_quad even, 
   return a;
 }
 
+static inline int32x4_t mlf_quad_sloped(int32x4_t x, int32_t m, int32x4_t k, int32_t add) {
+  const int32x4_t below = vminq_s32(x, vdupq_n_s32(0));
+  return vaddq_s32(vmlaq_n_s32(vdupq_n_s32(add), x, m), vmulq_s32(below, k));
+}
+
+/* mlf_slope_i32 of each less `zero`, k being `even` and `odd`. */
+static inline mlf_octet mlf_octet_sloped(mlf_octet a, int32_t zero, int32_t m, mlf_quad even,
+                                         mlf_quad odd, int32_t add) {
+  a.even = mlf_quad_sloped(vsubq_n_s32(a.even, zero), m, even, add);
+  a.odd = mlf_quad_sloped(vsubq_n_s32(a.odd, zero), m, odd, add);
+  return a;
+}
+
 /* Those that are `value` and `step` more. */
 static inline mlf_octet mlf_octet_except(mlf_octet v, int32_t value, int32_t step) {
   /* Not intrinsics: gcc 12 fails on predicates with constants. */

@@ -286,6 +286,15 @@ static inline mlf_octet mlf_octet_biased(mlf_octet a, int32_t m, mlf_quad even, 
   return a;
 }
 
+static inline mlf_octet mlf_octet_sloped(mlf_octet a, int32_t zero, int32_t m, mlf_quad even,
+                                         mlf_quad odd, int32_t add) {
+  for (int32_t k = 0; k < 4; k++) {
+    a.half[0].lane[k] = mlf_slope_i32(a.half[0].lane[k] - zero, m, even.lane[k], add);
+    a.half[1].lane[k] = mlf_slope_i32(a.half[1].lane[k] - zero, m, odd.lane[k], add);
+  }
+  return a;
+}
+
 static inline mlf_octet mlf_octet_halves_plus(mlf_octet v, int32_t even, int32_t odd) {
   for (int32_t k = 0; k < 4; k++) {
     v.half[0].lane[k] += even;

@@ -16,7 +16,7 @@ import numpy as np
 from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
-from mlftool.ir.pair_forms import Biased, Clamped
+from mlftool.ir.pair_forms import Biased, Clamped, Sloped
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
@@ -146,8 +146,8 @@ def _vector(
         return operands, (*before, f"const mlf_halves out = {out};")
     if added is not None:
         return (*operands, added.other), (*before, *_sum(added, out, c.oc, shape))
-    biased = _biased(c, out, shape)
-    return biased and ((*operands, biased[0]), (*before, *biased[1]))
+    known = _with_constants(c, out, shape)
+    return known and ((*operands, known[0]), (*before, *known[1]))
 
 
 def _shorts(
@@ -255,11 +255,13 @@ def _sum(r: Residual, out: str, oc: int, shape: Shape) -> tuple[str, ...]:
     return _clamped(total, r.result)
 
 
-def _biased(c: Contraction, out: str, shape: Shape) -> tuple[Operand, tuple[str, ...]] | None:
-    """The integers that are added to the halves `out`, one for each channel, and the statements:
-    of a bias that was quantised as an operator of its own."""
+def _with_constants(
+    c: Contraction, out: str, shape: Shape
+) -> tuple[Operand, tuple[str, ...]] | None:
+    """The integers for each channel that halves `out` meet, and the statements: of a bias that was
+    quantised as an operator of its own, or of slopes below zero."""
     pair = in_integers(c.v.graph, after_core(c.v))
-    if pair is None or not isinstance(pair.t, Biased) or pair.array is None:
+    if pair is None or not isinstance(pair.t, Biased | Sloped) or pair.array is None:
         return None
     values = pair.array
     if pair.inputs[0] != c.v.core.outputs[0] or values.shape[-1:] != c.v.out.shape[-1:]:
@@ -267,8 +269,12 @@ def _biased(c: Contraction, out: str, shape: Shape) -> tuple[Operand, tuple[str,
     if values.size != c.oc:
         return None
     operand = Operand("more", "int32_t", "const", array=shape.lanes(values.reshape(-1)))
-    numbers = f"{pair.t.m}, {shape.halves('more')}"
-    return operand, _clamped(f"mlf_octet_biased(mlf_halves_widen({out}), {numbers})", pair.result)
+    t, read = pair.t, shape.halves("more")
+    if isinstance(t, Biased):
+        total = f"mlf_octet_biased(mlf_halves_widen({out}), {t.m}, {read})"
+    else:
+        total = f"mlf_octet_sloped(mlf_halves_widen({out}), {t.zero}, {t.m}, {read}, {t.add})"
+    return operand, _clamped(total, pair.result)
 
 
 def _clamped(total: str, after: Clamped) -> tuple[str, ...]:
