@@ -31,9 +31,9 @@ MISTAKES_INTRODUCTION = """## What Bazel reports itself
 
 For mistakes in attributes, platforms and manifests, the rules print a message with the label, the
 attribute, its value and the remedy. It follows `Error in fail:`, below the traceback that Bazel
-prints of every `fail`, in rules, macros and repositories alike. Newer Bazels can leave the traceback
-out (`stack_trace = False`), but Bazel 4 refuses a call with that argument, and a .bzl file cannot
-tell which of both loads it. Bazel itself reports these mistakes, before a rule runs:
+prints of every `fail`, in rules, macros and repositories alike. Newer Bazels can leave the
+traceback out (`stack_trace = False`), but Bazel 4 refuses a call with that argument, and a .bzl
+file cannot tell which of both loads it. Bazel itself reports these mistakes, before a rule runs:
 
 | message | meaning |
 |---|---|

@@ -305,11 +305,12 @@ def _best(least: Array, most: Array) -> tuple[int, int]:
         return int(least.max()) if least.size else int(most.min()) if most.size else 0, 0
     if least.max() <= most.min():
         return int(least.max() + most.min()) // 2, 0
-    n = MOST_EXCEPTIONS + 1  # the bounds that are broken first; sorting all takes twenty times as long
+    # The bounds that are broken first: sorting all takes twenty times as long.
+    n = MOST_EXCEPTIONS + 1
     largest = np.sort(np.partition(least, -min(n, least.size))[-n:])
     smallest = np.sort(np.partition(most, min(n, most.size) - 1)[:n])
     tried = [*largest.tolist(), *smallest.tolist()]
-    broken = [np.count_nonzero(least > t) + np.count_nonzero(most < t) for t in tried]
+    broken = [int(np.count_nonzero(least > t) + np.count_nonzero(most < t)) for t in tried]
     k = broken.index(min(broken))
     return tried[k], broken[k]
 

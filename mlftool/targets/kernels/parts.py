@@ -44,11 +44,11 @@ def bytes_of(
     `totals` weights may have one zero point, which the kernel takes from them, or a product of
     which and of a pixel's total from the pixel's sums.
     """
-    asked = ("bytes", depthwise, signed)  # by many kernels, whose bids share what it has worked out
-    return v.once(asked, lambda: _bytes_of(v, depthwise, signed))
+    asked = ("bytes", depthwise, signed, totals)  # by many kernels: bids share what it finds
+    return v.once(asked, lambda: _bytes_of(v, depthwise, signed, totals))
 
 
-def _bytes_of(v: View, depthwise: bool, signed: bool) -> Bytes | None:
+def _bytes_of(v: View, depthwise: bool, signed: bool, totals: bool) -> Bytes | None:
     c = contraction(v)
     if len(c.inputs) > 2 or not (c.depthwise if depthwise else c.group == 1):
         return None
