@@ -14,6 +14,9 @@ from mlftool.ir.graph import Array
 INSTRUCTIONS = {"finite_f16": (7, 16), "bf16": (2, 2)}
 
 
+ENOUGH = 512  # elements that tell of most arrays that they are none
+
+
 @frozen
 class Halves:
     """An array whose elements are `mlf_float_of_<type>` of 16 bits each (mlf/convert.h)."""
@@ -28,7 +31,11 @@ class Halves:
 
 def halves(array: Array) -> Halves | None:
     """The same elements, bit for bit, in 16 bits each; None if there are others."""
-    if array.dtype != np.float32 or not np.isfinite(array).all():
+    if array.dtype != np.float32:
+        return None
+    if array.size > ENOUGH and halves(array.reshape(-1)[:ENOUGH]) is None:
+        return None
+    if not np.isfinite(array).all():
         return None
     bits = array.view(np.uint32)
     if not (bits & 0xFFFF).any():
