@@ -11,7 +11,7 @@ from onnx import NodeProto
 from mlftool.errors import did_you_mean
 from mlftool.ir.graph import Node
 from mlftool.onnx_rules.protos import domain_of, op_name
-from mlftool.onnx_rules.scope import CUT, Refuse, Scope
+from mlftool.onnx_rules.scope import CUT, EXTENTS, Refuse, Scope
 from mlftool.ops import OPS
 
 # Domains of operators that one runtime or tool writes for itself, and how to write the model
@@ -64,14 +64,16 @@ def integers(scope: Scope, node: NodeProto) -> list[str]:
 
 
 def for_extents(scope: Scope, node: NodeProto, refused: Refuse) -> str:
-    """The help for a refusal that gives none, where the node reads a tensor whose extents are
-    known at run time only: they count as large as they may get, so they need not fit."""
+    """The help for a refusal of a node that reads a tensor whose extents are known at run time
+    only: which inputs decide them. They count as large as they may get, so they need not fit."""
     open_ = [n for n in node.input if n and n in scope.types and any(scope.symbols_of(n))]
+    decided = constants(scope, [s for n in open_ for s in scope.symbols_of(n)])
+    if refused.help == EXTENTS and decided:
+        return f"{decided}; or {CUT}"
     if refused.help or refused.code != "MLF0303" or not open_:
         return refused.help
-    symbols = [s for n in open_ for s in scope.symbols_of(n)]
     text = "sizes that are known only at run time count as large as they may get"
-    return "; ".join(filter(None, (text, constants(scope, symbols))))
+    return "; ".join(filter(None, (text, decided)))
 
 
 def _sources(scope: Scope, names: list[str]) -> list[str]:

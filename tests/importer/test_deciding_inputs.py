@@ -31,6 +31,11 @@ JOINED = f"""{HEAD} (float[4, 3] x, float[4, 1] z, int64[1] n) => (float[4, 3] y
     a = Slice (x, from, n, at) b = Slice (x, n, end, at) c = Concat <axis = 0> (a, b)
     t = Transpose (z) y = MatMul (t, c)
 }}"""
+# The first of some frames, as many as an input says, convolved along time
+ALONG = f"""{HEAD} (float[1, 2, 8] x, int64[1] n, float[3, 2, 3] w) => (float[1, 3, m] y) {{
+    two = Constant <value = int64[1] {{2}}> () from = Constant <value = int64[1] {{0}}> ()
+    a = Slice (x, from, n, two) y = Conv (a, w)
+}}"""
 BY_DATA = {
     "elements": f"""{HEAD} (int64[9] n) => (float y) {{ y = ConstantOfShape (n) }}""",
     "floats": f"""{HEAD} (float[2] x) => (float y) {{
@@ -75,6 +80,12 @@ def test_sizes_that_do_not_fit_at_their_greatest_are_called_that() -> None:
     assert "as large as they may get" in help
     assert named(help) == {"n"}
     compile_module(ModuleSpec(model, input_values={"n": (2,)}))
+
+
+def test_what_decides_how_far_a_layer_computes_is_named() -> None:
+    model: ModelProto = parser.parse_model(ALONG)
+    assert named(refused(model)) == {"n"}
+    compile_module(ModuleSpec(model, input_values={"n": (5,)}))
 
 
 def test_a_model_that_is_wrong_in_itself_is_not_said_to_depend_on_inputs() -> None:
