@@ -59,6 +59,9 @@ def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
     if box is None or (limit and len(limit) != len(box.bounds)):
         out = node.output[0]
         text = f"shape of output '{out}' is not known before run time"
+        rank = len(box.bounds) if box else _rank(scope.inferred.get(out))
+        if limit and rank not in (0, len(limit)):
+            text += f"; {','.join(map(str, limit))} is given, but it has {rank} axes"
         given = f"--input-shape {out}:{_example(scope.inferred.get(out))} (input_shapes)"
         help = f"say how large it gets at most: {given}"
         help = "; or, ".join(filter(None, (help, constants(scope, integers(scope, node)))))
@@ -95,8 +98,12 @@ def _is_static(proto: Any) -> bool:
 
 def _example(proto: Any) -> str:
     """A shape of as many axes as onnx knows of, or of two."""
-    rank = len(proto.tensor_type.shape.dim) if proto is not None else 0
-    return ",".join(str(4 + 2 * k) for k in range(rank or 2))
+    return ",".join(str(4 + 2 * k) for k in range(_rank(proto) or 2))
+
+
+def _rank(proto: Any) -> int:
+    """The number of axes, as far as onnx knows; 0 also if it does not."""
+    return len(proto.tensor_type.shape.dim) if proto is not None else 0
 
 
 def _limited(s: Shaping, extent: int | str, bound: int) -> str:

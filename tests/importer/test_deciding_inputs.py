@@ -82,6 +82,12 @@ def test_sizes_that_do_not_fit_at_their_greatest_are_called_that() -> None:
     compile_module(ModuleSpec(model, input_values={"n": (2,)}))
 
 
+def test_a_limit_of_another_number_of_axes_is_called_that() -> None:
+    model: ModelProto = parser.parse_model(DECIDED["expand"][0])
+    with pytest.raises(MlfError, match="4,4,4 is given, but it has 2 axes"):
+        compile_module(ModuleSpec(model, input_shapes={"y": (4, 4, 4)}))
+
+
 def test_what_decides_how_far_a_layer_computes_is_named() -> None:
     model: ModelProto = parser.parse_model(ALONG)
     assert named(refused(model)) == {"n"}
