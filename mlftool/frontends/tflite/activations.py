@@ -242,8 +242,31 @@ def _through_floats(s: Site, function: Callable[[Array], Array]) -> None:
     """The table of a function of float32, in the order of TensorFlow Lite's operations."""
     x, y = s.x(), s.y()
     made = function(_f32(s.scale(x)) * _f32(centred(s))) * (_f32(1) / _f32(s.scale(y)))
+    made = np.clip(made, -(2.0**20), 2.0**20)  # more than any integer of 8 bits, and no infinity
     rounded = np.sign(made) * np.floor(np.abs(made.astype(np.float64)) + 0.5)
     tabled(s, rounded.astype(np.int64) + s.zero(y))
+
+
+@operator("EXP")
+def exponential(s: Site) -> None:
+    """TensorFlow Lite Micro has no int8: LiteRT's."""
+    _of_float32_or_int8(s, "Exp", lambda v: np.exp(np.minimum(v, 80)))  # e^80 fits in a float32
+
+
+@operator("LOG")
+def logarithm(s: Site) -> None:
+    """TensorFlow Lite Micro has no int8: LiteRT's, the least where there is no logarithm."""
+    none = -(2.0**30)
+    _of_float32_or_int8(s, "Log", lambda v: np.log(v, out=np.full_like(v, none), where=v > 0))
+
+
+def _of_float32_or_int8(s: Site, op: str, function: Callable[[Array], Array]) -> None:
+    _, _, row = same_type(s)
+    s.expect(row in ("float32", "int8"), f"{row}; supported: float32, int8")
+    if row == "float32":
+        s.add(op, (s.name(),), s.out())
+    else:
+        _through_floats(s, lambda v: _f32(function(v.astype(np.float64))))
 
 
 @operator("ABS")
@@ -378,8 +401,6 @@ def _plain(kind: str, op: str, *types: str) -> None:
 
 
 for _kind, _op in {
-    "EXP": "Exp",
-    "LOG": "Log",
     "SQRT": "Sqrt",
     "SIN": "Sin",
     "COS": "Cos",

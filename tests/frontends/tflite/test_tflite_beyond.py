@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -115,6 +116,36 @@ def test_dense_layers_with_weights_of_four_bits_for_each_channel(row: str) -> No
 # Of the bytes that LiteRT's reference kernels give (TensorFlow 2.21) for all inputs of the models
 # below, one behind the other: the interpreter is no package of the tests.
 GELU = "6547dde57f6ecf85f141ba5b49ab617d"
+
+
+# The same of EXP and LOG, in LiteRT 2.3.
+EXPONENTIALS = {
+    "EXP": "814f31f431db85a17a59df2bedce8006",
+    "LOG": "9de10103c7a5cff7ca34692a3c7e7ee8",
+}
+
+
+@pytest.mark.parametrize("kind", EXPONENTIALS)
+def test_exponentials_of_int8_have_the_bytes_of_litert(kind: str) -> None:
+    assert hashlib.sha256(b"".join(exponentials(kind))).hexdigest()[:32] == EXPONENTIALS[kind]
+
+
+def exponentials(kind: str) -> Iterator[bytes]:
+    """The table of each of some models."""
+    for file in models_of(kind):
+        graph = imported(TFLite(file), "m")[0]
+        table = next(a for a in graph.consts.values() if a.shape == (256,))
+        yield np.asarray(table).tobytes()
+
+
+def models_of(kind: str) -> Iterator[bytes]:
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        scales = [float(rng.uniform(0.005, 0.1)) for _ in "xy"]
+        zeros = [int(rng.integers(-128, 128)) for _ in "xy"]
+        pairs = zip("xy", scales, zeros, strict=True)
+        tensors = [T(n, (1, 256), "int8", *p) for n, *p in pairs]
+        yield model(Sub(tensors, [Op(kind, [0], [1])], [0], [1]))
 
 
 def gelu(near: bool, row: str, *by: tuple[float, int]) -> TFLite:
