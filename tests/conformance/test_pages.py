@@ -8,7 +8,7 @@ import sys
 from tests.conformance.compiling import grouped
 from tests.conformance.expectations import expectations
 from tests.conformance.run import ROOT
-from tests.conformance.suite import SuiteCase, load_suite
+from tests.conformance.suite import SuiteCase, load_suite, restored, stored
 
 
 def test_expectations_are_about_cases_that_exist() -> None:
@@ -23,6 +23,15 @@ def test_the_page_about_operators_is_current() -> None:
 
 def _has_data(case: SuiteCase) -> bool:
     return len(case.data_sets) > 0 and all(outputs for _, outputs in case.data_sets)
+
+
+def test_cases_are_kept_for_processes_that_import_this_file_by_another_name() -> None:
+    """tests/importer imports `suite`; what it kept, others could not read."""
+    case = load_suite()[0]
+    data = stored([case])
+    assert SuiteCase.__module__.encode() not in data
+    (again,) = restored(data)
+    assert (again.name, again.kind, again.model) == (case.name, case.kind, case.model)
 
 
 def test_every_case_compares_something() -> None:
