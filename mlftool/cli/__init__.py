@@ -125,6 +125,12 @@ class _Parser(argparse.ArgumentParser):
         finally:
             self._is_mixed = False
 
+    def _parse_optional(self, arg_string):  # type: ignore[no-untyped-def]
+        """As argparse's, but a word that an option's choices name is a value: -Os after --flags."""
+        if any(arg_string in (a.choices or ()) for a in self._actions if a.option_strings):
+            return None
+        return super()._parse_optional(arg_string)
+
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """As argparse's, but the command reports unknown arguments, not the top-level parser."""
         found, rest = self.parse_known_args(args, namespace)

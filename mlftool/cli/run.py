@@ -158,7 +158,7 @@ def _run(args: argparse.Namespace) -> int:
     data = execute.report(interface, place, result, sizes, comparison, accuracy)
     if layers:
         data["layers"] = [dataclasses.asdict(layer) for layer in layers]
-    title = place.title if args.inputs else f"{place.title}, {args.fill_mode or 'random'} inputs"
+    title = place.title if args.inputs else f"{place.title}, inputs: {args.fill_mode or 'random'}"
     if args.json:
         printed(json.dumps(data))
     else:

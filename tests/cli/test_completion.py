@@ -3,6 +3,7 @@ have few. The script for zsh is bash's; fish's is compared option by option."""
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mlftool.cli import COMMANDS, main
+from mlftool.cli import COMMANDS, main, parser_of
 from mlftool.targets import TARGETS
 
 
@@ -104,3 +105,21 @@ def test_fish_has_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
 def test_other_shells_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "fsh"]) == 2
     assert "did you mean 'fish'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_choice_is_taken_after_a_space(command: str) -> None:
+    """Also those that begin with a dash, such as -Os, which argparse takes for options."""
+    parser = parser_of(command)
+    asked = [a for a in parser._actions if a.required and a.option_strings]
+    asked += [g._group_actions[0] for g in parser._mutually_exclusive_groups if g.required]
+    needed = [word for a in asked for word in (a.option_strings[-1], "x")]
+    words = ["1" for a in parser._get_positional_actions() if a.nargs is None and not a.choices]
+    words += [str(next(iter(a.choices))) for a in parser._get_positional_actions() if a.choices]
+    if any(isinstance(a, argparse._SubParsersAction) for a in parser._actions):
+        return
+    for action in parser._actions:
+        for value in (action.choices or ()) if action.option_strings else ():
+            found = parser.parse_args([*words, *needed, action.option_strings[-1], str(value)])
+            given = getattr(found, action.dest)
+            assert value in (given if isinstance(given, list) else [given]), (command, value)

@@ -359,7 +359,7 @@ def test_the_commands_of_tvmc(made: tuple[Path, Path], tmp_path: Path) -> None:
     assert np.load(tmp_path / "named.npz")["probability"].tobytes() == expected(tar)
     assert f"\nprobability: [{best}] {reference.max()}\n" in done.stdout
     done = command("run", "--device", "micro", folder, "--fill-mode", "ones", "--print-top", 1)
-    assert ", ones inputs)" in done.stdout
+    assert ", inputs: ones)" in done.stdout
     assert "takes no options" in command("micro", "run", folder, "--list-options").stdout
 
 
