@@ -31,7 +31,10 @@ FILE = "MODEL.onnx|FILE.tar|MANIFEST.yaml"
 def add_subject_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """Those that say which module, and how a model is compiled; --target may be `several`."""
     add = parser.add_argument
-    text = f"for a model: compile for it ({DEFAULT_TARGET}); of a manifest: its entries for it only"
+    on = parser._option_string_actions.get("--on")
+    board = "that of --on, else " if on is not None and on.default is None else ""
+    text = f"for a model: compile for it ({board}{DEFAULT_TARGET}); of a manifest: its entries for "
+    text += "it only"
     if several:
         add("--target", metavar="T", action="append", default=[], help=f"{text}; repeatable")
     else:
@@ -197,7 +200,16 @@ def _check_name(file: Path) -> None:
 def _model(args: argparse.Namespace, file: Path) -> Subject:
     from mlftool.insight.subject import of_spec
 
-    return of_spec(model_spec(args, file, args.target or DEFAULT_TARGET), str(file), file.name)
+    return of_spec(model_spec(args, file, args.target or _core(args)), str(file), file.name)
+
+
+def _core(args: argparse.Namespace) -> str:
+    """The target of the board that --on names, if a command has it; else the default."""
+    from mlftool.runtime.boards import find
+
+    wanted = getattr(args, "on", None)
+    board = find(wanted, DEFAULT_TARGET) if isinstance(wanted, str) else None
+    return board.target if board else DEFAULT_TARGET
 
 
 def model_spec(args: argparse.Namespace, file: Path, target: str) -> ModuleSpec:

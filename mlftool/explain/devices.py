@@ -251,7 +251,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "The code uses instructions or a byte order that the board does not have. As a warning: "
         "the code runs, but kernels for the board's own processor are better.",
         "Compile the model with the --target that the message names.",
-        message="kws.tar: error[MLF0613]: the archive is for cortex-m55; MPS2 is a cortex-m4",
+        message="kws.tar: error[MLF0613]: the code is for cortex-m55; MPS2 is a cortex-m4",
     ),
     "MLF0614": Explanation(
         "board.json lacks a key or has values of the wrong kind.",

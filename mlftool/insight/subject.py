@@ -20,6 +20,7 @@ from mlftool.mlf.interface import Interface
 from mlftool.mlf.records import ModuleRecord
 from mlftool.module import Module
 from mlftool.runtime.boards import BOARDS, Board, choice, find
+from mlftool.runtime.execute import Place, check_processor
 from mlftool.runtime.interface import read_interface
 
 
@@ -122,11 +123,13 @@ def of_part(manifest: Manifest, part: Part) -> Subject:
 
 def board_for(target: str, wanted: str | None, file: str) -> Board:
     """The simulated board of a target, or the one that is `wanted`. Raises MlfError if there is
-    none, or if it has an operating system and so no memory map of its own."""
+    none, if it has an operating system and so no memory map of its own, or if it lacks instructions
+    of the target."""
     board = find(wanted or target, target)
     if board is None or board.hosted:
         known = [name for name, b in BOARDS.items() if not b.hosted]
         text = "this is measured on simulated boards without an operating system; got "
         text += f"'{wanted}'" if wanted else f"target '{target}'"
         raise MlfError(Problem("MLF0610", text, file, help=choice(wanted, known)))
+    check_processor(target, Place(board.target, board), file)
     return board

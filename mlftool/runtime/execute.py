@@ -58,7 +58,7 @@ def check_processor(target: str, place: Place, file: str = "") -> Problem | None
     if board is None or target not in TARGETS or target == board.target:
         return None
     made, own = TARGETS[target], TARGETS[board.target]
-    text = f"the archive is for {target}; {board.title} is a {board.target}"
+    text = f"the code is for {target}; {board.title} is a {board.target}"
     hint = f"compile the model for it: mlftool compile MODEL -o FILE.tar --target {board.target}"
     if made.big_endian != own.big_endian or made.instructions - own.features:
         raise MlfError(Problem("MLF0613", text, file, help=hint))

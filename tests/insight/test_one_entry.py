@@ -67,3 +67,17 @@ def test_a_report_judges_as_the_manifests_test_does(
     np.savez(tmp_path / VECTORS.name, **arrays)
     found = data_of(capsys, "report", file, "-o", tmp_path / "x.html")
     assert (found["passed"], found["max_abs_error"]) == (passed, 1)
+
+
+@needs_board
+@pytest.mark.parametrize("command", ["profile", "size", "diff"])
+def test_a_model_is_compiled_for_the_board(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Code for a Cortex-M4 was measured on a Cortex-M3, where C stands in for its instructions."""
+    words = [command, GESTURE, *[GESTURE] * (command == "diff")]
+    named = data_of(capsys, *words, "--target", "cortex-m3")
+    assert data_of(capsys, *words, "--on", "mps2_an385") == named
+    assert data_of(capsys, *words, "--on", "cortex-m3") == named
+    other = (*words, "--on", "cortex-m3", "--target", "cortex-m4")
+    assert "the code is for cortex-m4" in refused(capsys, *other)

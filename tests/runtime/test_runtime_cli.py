@@ -132,7 +132,7 @@ def test_code_for_another_processor(target: str, place: str, verdict: str) -> No
 @needs_boards
 def test_a_run_warns_of_another_processor(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "toy.tar", "--inputs", "v.npz", "--on", "cortex-m4"]) == 0
-    assert capsys.readouterr().err.startswith("toy.tar: warning[MLF0613]: the archive is for host")
+    assert capsys.readouterr().err.startswith("toy.tar: warning[MLF0613]: the code is for host")
 
 
 def test_a_difference_is_exit_1_and_everything_is_written(
