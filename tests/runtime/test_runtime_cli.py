@@ -244,7 +244,7 @@ def test_a_run_without_inputs_makes_them(work: Path, capsys: pytest.CaptureFixtu
     for mode in ([], ["--fill-mode", "random"], ["--fill-mode", "zeros"]):
         assert main(["run", "toy.tar", "-o", "out.npz", *mode]) == 0
         found.append((work / "out.npz").read_bytes())
-        assert f"{mode[1] if mode else 'random'} inputs): 1 sample" in capsys.readouterr().out
+        assert f"inputs: {mode[1] if mode else 'random'}): 1 sample" in capsys.readouterr().out
     assert found[0] == found[1] != found[2]
     first, *others = read_interface(toy(), None, "toy.tar").inputs
     assert others
