@@ -313,7 +313,7 @@ def integer_products(seed: int) -> onnx.ModelProto:
 
 def integer_windows(seed: int) -> onnx.ModelProto:
     """ConvInteger with constant weights: one window and many, padded, with strides and dilations,
-    one and two spatial axes, zero points that are computed and those of channels; groups too."""
+    one and two spatial axes, zero points that are computed and of channels; in groups, too."""
     rng = np.random.default_rng(seed)
     net = Net()
     # input, output channels and kernel, attributes
@@ -325,6 +325,8 @@ def integer_windows(seed: int) -> onnx.ModelProto:
         ((1, 16, 4, 3), (12, 3, 3), {"pads": [0, 1, 1, 0], "strides": [1, 2]}),
         ((1, 3, 9), (5, 4), {"pads": [2, 1]}),
         ((1, 4, 4, 4), (6, 3, 3), {"group": 2}),
+        ((2, 5, 4, 6), (5, 3, 2), {"group": 5, "pads": [1, 1, 2, 0], "dilations": [1, 2]}),
+        ((1, 3, 9), (6, 2), {"group": 3, "strides": [2]}),
     ]
     types = np.uint8, np.int8
     zero_of = {a: net.input(f"z{a.__name__}", a, ()) for a in types}
