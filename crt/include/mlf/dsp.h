@@ -315,38 +315,6 @@ static inline void mlf_reorder_s16(int16_t *at, int32_t n) {
   }
 }
 
-/* The sum of n pairs of halfwords that are `step` halfwords apart. */
-static inline int32_t mlf_total_s16(const int16_t *x, int32_t n, int32_t step) {
-  int32_t sum = 0;
-  MLF_UNROLL(4)
-  for (int32_t i = 0; i < n; i++) {
-    sum = mlf_smlad(mlf_load32_aligned(x + i * step), 0x00010001u, sum);
-  }
-  return sum;
-}
-
-/* The sum of n bytes, a multiple of four. */
-static inline int32_t mlf_total_s8(const int8_t *x, int32_t n) {
-  int32_t sum = 0;
-  MLF_UNROLL(4)
-  for (int32_t i = 0; i < n; i += 4) {
-    const uint32_t v = mlf_load32(x + i);
-    sum = mlf_smlad(mlf_sxtb16(v), 0x00010001u, sum);
-    sum = mlf_smlad(mlf_sxtb16_ror8(v), 0x00010001u, sum);
-  }
-  return sum;
-}
-
-static inline int32_t mlf_total_u8(const uint8_t *x, int32_t n) {
-  int32_t sum = 0;
-  MLF_UNROLL(4)
-  for (int32_t i = 0; i < n; i += 4) {
-    const uint32_t v = mlf_load32(x + i);
-    sum = mlf_smlad((v & 0x00FF00FFu) + (v >> 8 & 0x00FF00FFu), 0x00010001u, sum);
-  }
-  return sum;
-}
-
 /* Products were summed twice: with weights 256 * w1 + w0 (`all`) and with w0 alone (`low`). The sum
  * with w1, which must fit 24 bits. */
 static inline int32_t mlf_upper_sum(int32_t all, int32_t low) {

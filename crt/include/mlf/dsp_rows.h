@@ -16,16 +16,6 @@ static inline void mlf_fill_words(uint32_t *to, uint32_t word, int32_t n) {
   }
 }
 
-/* The sum of the halfwords of n words that are `step` words apart. */
-static inline int32_t mlf_total_words(const uint32_t *x, int32_t n, int32_t step) {
-  int32_t sum = 0;
-  MLF_UNROLL(4)
-  for (int32_t i = 0; i < n; i++) {
-    sum = mlf_smlad(x[i * step], 0x00010001u, sum);
-  }
-  return sum;
-}
-
 /* n words to a lower address. */
 static inline void mlf_copy_words(const uint32_t *from, uint32_t *to, int32_t n) {
   MLF_UNROLL(8)

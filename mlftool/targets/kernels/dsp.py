@@ -37,6 +37,7 @@ from mlftool.targets.requantise.forms import Form, form
 
 # C functions that make int16 of bytes; the second in the order in which SXTB16 gives them.
 WIDEN = ("mlf_widen_s8", "mlf_widen_s8_pairs")
+TOTALS = " mlf/dsp_totals.h"  # of weights with a zero point
 PACKED = "two halfwords 256 * w1 + w0 a word"
 MOST_TIMES = 8  # MLF_TIMES_8 of mlf/dsp.h
 
@@ -175,7 +176,7 @@ def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) 
             "zeros": bool(zeros),
         },
         cost=dot.cost,
-        header=dot.header,
+        header=dot.header + TOTALS * bool(zeros),
         walk=order,
     )
 

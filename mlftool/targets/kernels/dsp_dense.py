@@ -10,7 +10,7 @@ from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, Stored, largest
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.dsp import PACKED, WIDEN, paired
+from mlftool.targets.kernels.dsp import PACKED, TOTALS, WIDEN, paired
 from mlftool.targets.kernels.dsp_triples import held, numbers_of
 from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, walk, weights_zero
 from mlftool.targets.requantise.forms import Form, form
@@ -76,7 +76,7 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
             "fused": bool(entries[0].store.statements),
         },
         cost=c.tiled(1, WIDTH) * 0.88 + c.oc * 8.0 + c.depth * 1.5,
-        header="mlf/dsp.h",
+        header="mlf/dsp.h" + TOTALS * bool(weights_zero(q)),
         walk=order,
     )
 

@@ -16,7 +16,7 @@ from mlftool.ir.graph import Array, View
 from mlftool.ir.liveness import live
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation
-from mlftool.targets.kernels.dsp import paired
+from mlftool.targets.kernels.dsp import TOTALS, paired
 from mlftool.targets.kernels.dsp_triples import STREAM, entries, held, streamed
 from mlftool.targets.kernels.parts import Tile, byte_kernel, overlaps, weights_zero
 from mlftool.targets.requantise.forms import form
@@ -73,7 +73,7 @@ def rows(c: Contraction, q: Quantisation) -> Tile | None:
         cost=c.macs * share
         + c.pixels * c.oc * 8.0
         + 3.0 * c.batch * rounds * width * strips * c.outputs[0],
-        header="mlf/dsp_rows.h",
+        header="mlf/dsp_rows.h" + TOTALS * bool(weights_zero(q)),
         overlap=overlaps(c, store.operands, _reach(c)) if strips == 1 else {},
     )
 

@@ -24,7 +24,7 @@ from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, largest, requantize
 from mlftool.ops.nibbles import are_nibbles, joined
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.dsp import WIDEN, entries_of, paired, quads, zeros_of
+from mlftool.targets.kernels.dsp import TOTALS, WIDEN, entries_of, paired, quads, zeros_of
 from mlftool.targets.kernels.dsp_depthwise import plane_of
 from mlftool.targets.kernels.parts import (
     Tile,
@@ -87,7 +87,7 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
             "zeros": bool(zeros),
         },
         cost=c.tiled(rows, width) * _PER_PRODUCT[raised] + c.pixels * (c.oc * 26.0 + c.depth * 7.0),
-        header=_header(bool(raised), rows),
+        header=_header(bool(raised), rows) + TOTALS * bool(zeros),
         walk=order,
         small=True,
     )

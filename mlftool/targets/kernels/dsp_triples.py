@@ -17,7 +17,7 @@ from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, Stored
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.dsp import MOST_TIMES, PACKED, WIDEN, paired, zeros_of
+from mlftool.targets.kernels.dsp import MOST_TIMES, PACKED, TOTALS, WIDEN, paired, zeros_of
 from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, walk, weights_zero
 from mlftool.targets.requantise.forms import Form, form
 
@@ -120,6 +120,6 @@ def triples(c: Contraction, q: Quantisation) -> Tile | None:
             **unrolled(rounds),
         },
         cost=pixels * (c.oc * (c.depth * 0.78 + 8.0) + c.depth * gather),
-        header="mlf/dsp.h",
+        header="mlf/dsp.h" + TOTALS * bool(weights_zero(q)),
         walk=order,
     )

@@ -228,7 +228,7 @@ class Tile:
     finish: Finish
     params: Mapping[str, Any]
     cost: float
-    header: str
+    header: str  # or several, apart by spaces
     walk: Walk | None = None
     overlap: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     overtakes: bool = False  # no output lands where the input is still to be read
@@ -250,7 +250,7 @@ class Tile:
             cost=self.cost,
             compact=self.small,
             macs=self.c.macs,
-            includes=("mlf/kernel.h", *filter(None, (self.header,)), *finish.includes),
+            includes=("mlf/kernel.h", *self.header.split(), *finish.includes),
             inplace=(*finish.inplace, *over),
             overlap=order.overlap if order else self.overlap,
             parametric=bool(self.small),
