@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlftool.ir.dtype import float32, float64
 from mlftool.ir.graph import View
+from mlftool.ir.operations import times
 from mlftool.ops.base import Kernel, Operand, op
 from mlftool.ops.plain import plain_kernel
 from mlftool.ops.scalar import literal
@@ -35,6 +36,8 @@ def detections(v: View) -> Kernel:
     ]
     if best:
         scratch.append(Operand("kept", "int32_t", "scratch", bytes=4 * best))
-    cost = count * (400.0 + 20 * v.x(1).shape[2] * count)
+    classes = v.x(1).shape[2]
+    boxes = count * times(**{"double exp": 2, "double mul": 8, "double add": 8, "whole": 60})
+    operations = boxes + count * count * classes * times(less=4, load=4, loop=1)
     exp = ("mlf/math64_exp.h",)
-    return plain_kernel(v, "detections", params, *scratch, cost=cost, includes=exp)
+    return plain_kernel(v, "detections", params, *scratch, operations=operations, includes=exp)

@@ -14,6 +14,7 @@ import numpy as np
 from mlftool.frozen import frozen
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Array, View
+from mlftool.ir.operations import PRODUCT, times
 from mlftool.ops.base import Kernel, Operand, op
 from mlftool.ops.plain import plain_kernel
 
@@ -85,8 +86,9 @@ def _transform(v: View, n: int, inverse: bool) -> Kernel:
         "bits": row.bits - 1,
     }
     work = Operand("work", row.c, "scratch", bytes=2 * n * row.bits // 8)
-    cost = rows * n * (20.0 + 10 * len(steps))
-    return plain_kernel(v, "fourier", params, work, cost=cost)
+    butterfly = 2 * PRODUCT if row.is_float else times(times=2, whole=4)
+    operations = rows * n * len(steps) * (butterfly + times(load=2, store=1, loop=1, whole=2))
+    return plain_kernel(v, "fourier", params, work, operations=operations)
 
 
 @op("mlf.Rfft")

@@ -10,16 +10,21 @@ from dataclasses import replace
 from typing import Any
 
 from mlftool.ir.graph import View
+from mlftool.ir.operations import times
 from mlftool.ops.base import Kernel, op
 from mlftool.ops.lines import along
 from mlftool.ops.scalar import tensor_operand
+
+_ELEMENT = times(load=4, whole=20, choose=3, high_word=2, store=1, loop=3)
 
 
 def _lines(v: View, name: str, **params: Any) -> Kernel:
     """The kernel of template `name`, which reads the constants after input 0 as t0, t1 ..."""
     reads = [tensor_operand(v.graph, f"t{k}", n) for k, n in enumerate(v.core.inputs[1:])]
     made = along(v, name, -1, reads=reads, **v.core.attrs, **params)
-    return replace(made, includes=(*made.includes, "mlf/fixed.h"), cost=v.y.elements * 40.0)
+    return replace(
+        made, includes=(*made.includes, "mlf/fixed.h"), operations=v.y.elements * _ELEMENT
+    )
 
 
 @op("mlf.SoftmaxFixed")

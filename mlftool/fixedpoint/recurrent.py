@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
+from mlftool.ir.operations import PRODUCT, times
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Kernel, Operand, op
 from mlftool.ops.plain import plain_kernel
@@ -30,8 +31,11 @@ def svdf(v: View) -> Kernel:
         "most": most,
         **v.core.attrs,
     }
-    cost, includes = batch * features * (inputs + memory) * 6.0, Rounding.TWICE.includes
-    return plain_kernel(v, "svdf_fixed", params, cost=cost, includes=includes, updates={4: 1})
+    operations = batch * features * (inputs + memory) * times(load=2, times=1, whole=1, loop=1)
+    includes = Rounding.TWICE.includes
+    return plain_kernel(
+        v, "svdf_fixed", params, operations=operations, includes=includes, updates={4: 1}
+    )
 
 
 @op("mlf.Svdf")
@@ -40,8 +44,8 @@ def svdf_of_floats(v: View) -> Kernel:
     (batch, inputs), (features, memory) = v.x(0).shape, v.x(2).shape
     sizes = {"batch": batch, "inputs": inputs, "features": features, "memory": memory}
     params = {**sizes, "units": v.y.shape[-1], "rank": v.attr("rank")}
-    cost = batch * features * (inputs + memory) * 4.0
-    return plain_kernel(v, "svdf", params, cost=cost, updates={4: 1})
+    operations = batch * features * (inputs + memory) * (PRODUCT + times(load=2, loop=1))
+    return plain_kernel(v, "svdf", params, operations=operations, updates={4: 1})
 
 
 @op("mlf.LstmFixed")
@@ -64,10 +68,11 @@ def lstm(v: View) -> Kernel:
         **v.core.attrs,
     }
     gates = Operand("gates", "int16_t", "scratch", bytes=2 * 4 * hidden)
-    work = batch * steps * 4 * hidden * (inputs + hidden)
+    operations = batch * steps * 4 * hidden * (inputs + hidden) * times(load=2, times=1, loop=1)
+    operations += batch * steps * hidden * times(whole=200)
     includes = ("mlf/fixed.h",)
     return plain_kernel(
-        v, "lstm_fixed", params, gates, cost=work * 6.0, includes=includes, updates=HELD
+        v, "lstm_fixed", params, gates, operations=operations, includes=includes, updates=HELD
     )
 
 
@@ -86,10 +91,11 @@ def lstm_clipped(v: View) -> Kernel:
         "clip": literal(clip, float32) if clip else "",
     }
     gates = Operand("gates", "float", "scratch", bytes=4 * 4 * hidden)
-    work = batch * steps * 4 * hidden * (inputs + hidden)
+    operations = batch * steps * 4 * hidden * (inputs + hidden) * (PRODUCT + times(load=2, loop=1))
+    operations += batch * steps * hidden * times(exp=3, tanh=2, div=3, mul=3, add=4, whole=20)
     includes = ("mlf/math.h",)
     return plain_kernel(
-        v, "lstm_clipped", params, gates, cost=work * 4.0, includes=includes, updates=HELD
+        v, "lstm_clipped", params, gates, operations=operations, includes=includes, updates=HELD
     )
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from mlftool.ir.graph import View
+from mlftool.ir.operations import times
 from mlftool.ops.base import Kernel, op
 from mlftool.ops.plain import plain_kernel
+
+_FIXED = times(load=6, times=8, whole=12, choose=1, store=1, loop=1)
+_FLOATS = times(load=6, mul=6, add=6, whole=4, store=1, loop=1)
 
 
 @op("mlf.BilinearFixed")
@@ -14,7 +18,7 @@ def bilinear(v: View) -> Kernel:
     """
     (n, h, w, c), (_, oh, ow, _) = v.x(0).shape, v.y.shape
     sizes = {"batch": n, "h": h, "w": w, "channels": c, "oh": oh, "ow": ow}
-    return plain_kernel(v, "bilinear_fixed", sizes, cost=v.y.elements * 30.0)
+    return plain_kernel(v, "bilinear_fixed", sizes, operations=v.y.elements * _FIXED)
 
 
 @op("mlf.Bilinear")
@@ -24,4 +28,4 @@ def bilinear_of_floats(v: View) -> Kernel:
     order."""
     (n, h, w, c), (_, oh, ow, _) = v.x(0).shape, v.y.shape
     sizes = {"batch": n, "h": h, "w": w, "channels": c, "oh": oh, "ow": ow}
-    return plain_kernel(v, "bilinear", sizes, cost=v.y.elements * 30.0)
+    return plain_kernel(v, "bilinear", sizes, operations=v.y.elements * _FLOATS)

@@ -12,6 +12,7 @@ from typing import Any
 
 from mlftool.fixedpoint.elementwise import FIXED
 from mlftool.ir.graph import View
+from mlftool.ir.operations import STEP, times
 from mlftool.ops.base import Kernel, op
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.plain import plain_kernel
@@ -47,7 +48,8 @@ def _plain(
     work: int,
     updates: Mapping[int, int] = MappingProxyType({}),
 ) -> Kernel:
-    return plain_kernel(v, name, params, cost=8.0 * work, includes=SIGNAL, updates=updates)
+    operations = work * (STEP + times(whole=4))
+    return plain_kernel(v, name, params, operations=operations, includes=SIGNAL, updates=updates)
 
 
 @op("mlf.AutoScale")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mlftool.ir.graph import View
+from mlftool.ir.operations import copies
 from mlftool.ops.base import Kernel, op
 from mlftool.ops.plain import plain_kernel
 
@@ -18,5 +19,5 @@ def update_slice(v: View) -> Kernel:
         "outer": v.x(1).elements // part[-1] if v.x(1).elements else 0,
         "row": part[-1],
     }
-    cost = 2.0 * v.x(0).elements + 4.0 * v.x(1).elements
-    return plain_kernel(v, "update_slice", params, cost=cost)
+    operations = copies(v.x(0).bytes) + copies(v.x(1).bytes)
+    return plain_kernel(v, "update_slice", params, operations=operations)

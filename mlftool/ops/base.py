@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, TypeGuard
 
-from mlftool.frozen import field, frozen
+from mlftool.frozen import field, frozen, replace
 from mlftool.ir.edit import Editor
 from mlftool.ir.external import Part
 from mlftool.ir.graph import Array, Node, TensorType, View
+from mlftool.ir.operations import NOTHING, Operations
 from mlftool.ir.relay import Rule as RelayRule
 from mlftool.onnx_rules.boxes import Maker
 from mlftool.onnx_rules.draft import Change
@@ -111,7 +112,7 @@ class Kernel:
     template: str  # file beside the operator or beside the target's kernels
     params: Mapping[str, Any]
     operands: tuple[Operand, ...]
-    cost: float  # estimated instructions
+    cost: float = 0.0  # estimated instructions, without `operations` until they are priced
     # 1: written for few code bytes, first where those count; 2: its weights take fewer, too.
     compact: int = 0
     macs: int = 0
@@ -126,6 +127,14 @@ class Kernel:
     parametric: bool = False  # any integer of its text may be an int32_t variable instead
     external: Part | None = None  # whose function computes it instead of the template
     packed: Mapping[str, Packed] = field(default_factory=dict)  # scratch that holds a constant
+    # Operations whose price is the processor's: all of them, or those beyond `cost`. What is fused
+    # with a core is not in it (plan/prices.py).
+    operations: Operations = NOTHING
+    lanes: int = 1  # elements of what is fused that it computes at once
+
+    def taking(self, times: float) -> Kernel:
+        """The same at so many times its estimate."""
+        return replace(self, cost=self.cost * times, operations=self.operations * times)
 
 
 class Layout(Enum):

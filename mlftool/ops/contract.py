@@ -20,6 +20,7 @@ from mlftool.frozen import frozen
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number, numbers
+from mlftool.ir.operations import NOTHING, PRODUCT, Operations, times
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
 from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is, of_products
 from mlftool.onnx_rules.windows import spelt_window
@@ -58,7 +59,7 @@ from mlftool.ops.scales import of_rows
 
 # Instructions per product where two weights are taken from each byte, as counted on a Cortex-M4.
 _UNPACKED = 5.4
-_SCALED = 3.5  # and more for each weight that is a byte times a scale
+_SCALED = times(convert=1, mul=1)  # and more for each weight that is a byte times a scale
 
 
 class Form(Protocol):
@@ -136,9 +137,8 @@ def blocked(
             "minus": partial(weight_zero_point, q),
         },
         tuple(operands),
-        cost=products * (_UNPACKED if nibbles else 2.6 if q else 3.0)
-        + (products / rows * stored.instructions if stored else 0.0)
-        + c.pixels * c.oc * 12.0,
+        cost=products * (_UNPACKED if nibbles else 2.6 if q else 1.0) + c.pixels * c.oc * 12.0,
+        operations=products * PRODUCT + products / rows * stored.each if stored else NOTHING,
         macs=c.macs,
         includes=("mlf/kernel.h", *includes, *first.includes),
         inplace=first.inplace,
@@ -154,7 +154,7 @@ class _Floats:
     name: str = "blocked"  # of kernels that read them
     type: str = "float"  # or "bytes", or that of Halves
     operands: tuple[Operand, ...] = ()
-    instructions: float = 0.0  # for each weight, beyond loading it
+    each: Operations = NOTHING  # for each weight, beyond loading it
     includes: tuple[str, ...] = ()
 
 
@@ -166,8 +166,7 @@ def _stored(c: Contraction, columns: int, narrow: bool) -> _Floats | None:
         scales = Operand("scales", "float", "const", array=pad_rows(found[0], columns))
         return _Floats(pack_rows(found[1], columns), "scaled", "bytes", (scales,), _SCALED)
     if half := halves(pack_rows(c.weights, columns)):
-        each = half.instructions(fpu=True)  # plan/soft_floats.py adds what the others take
-        return _Floats(half.words, "halves", half.type, (), each, ("mlf/convert.h",))
+        return _Floats(half.words, "halves", half.type, (), half.each, ("mlf/convert.h",))
     return None
 
 
@@ -220,7 +219,8 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
             "acc_type": "int32_t" if q else "float",
         },
         around(v, *operands, *store.operands),
-        cost=c.macs * 4.5 + c.pixels * c.oc * 12.0,
+        cost=c.macs * (4.5 if q else 3.5) + c.pixels * c.oc * 12.0,
+        operations=NOTHING if q else c.macs * PRODUCT,
         macs=c.macs,
         includes=("mlf/kernel.h", *(form.includes if form else ()), *store.includes),
         inplace=store.inplace,
@@ -246,7 +246,7 @@ def any_rank(v: View) -> Kernel:
         "portable.any_rank",
         store,
         operands,
-        9.0,
+        NOTHING if q else PRODUCT,
         quantised=bool(q),
         row=of(bias).c,
         start="b[oc]" if q else "0.0f",

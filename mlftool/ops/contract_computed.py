@@ -11,6 +11,7 @@ import numpy as np
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import View
 from mlftool.ir.holes import Number, numbers
+from mlftool.ir.operations import Operations, of_text
 from mlftool.onnx_rules.boxes import OF_BATCHES
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, UnsupportedError, op
@@ -58,7 +59,7 @@ def computed(v: View) -> Kernel:
         "portable.computed_weights",
         store,
         operands,
-        10.0,
+        of_text("a * b + c", row),
         quantised=name != "Conv",
         row=row.c,
         start=literal(0, row),
@@ -69,16 +70,22 @@ def computed(v: View) -> Kernel:
 
 
 def plain_loops(
-    c: Contraction, name: str, store: Store, operands: list[Operand], each: float, **params: Any
+    c: Contraction,
+    name: str,
+    store: Store,
+    operands: list[Operand],
+    each: Operations,
+    **params: Any,
 ) -> Kernel:
-    """The loops of any rank over `operands`, `each` instructions a product."""
+    """The loops of any rank over `operands`; `each`: the operations on floats of a product."""
     shape = numbers({"batch": c.batch, "ic": c.ic, "oc": c.oc, "area": math.prod(c.kernel)})
     return Kernel(
         name,
         "contract_any.c.j2",
         {"axes": spatial_axes(c), **shape, "group": Number(c.group), "store": store, **params},
         around(c.v, *operands, *store.operands),
-        cost=c.macs * each + c.pixels * c.oc * 20.0,
+        cost=c.macs * 8.0 + c.pixels * c.oc * 20.0,
+        operations=c.macs * each,
         macs=c.macs,
         includes=("mlf/kernel.h", *store.includes),
         inplace=store.inplace,

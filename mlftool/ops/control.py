@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlftool.ir.graph import Graph, View
+from mlftool.ir.operations import copies, times, total
 from mlftool.ir.relay import Site
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import tensor_operand
@@ -45,9 +46,18 @@ class _Call:
             self.operands.append(Operand(f"{prefix}{k}", t.dtype.c, "scratch", bytes=t.bytes))
         return [f"{prefix}{k}" for k in range(len(like))]
 
-    def kernel(self, name: str, template: str, **params: Any) -> Kernel:
-        work = sum(len(g.nodes) for g in self.v.node.graphs.values())
-        return Kernel(name, template, params, tuple(self.operands), cost=1000.0 * work)
+    def kernel(self, name: str, template: str, turns: int | None = None, **params: Any) -> Kernel:
+        """`turns`: how often the subgraph runs, if that is known. States are copied each time."""
+        states = [m[3] for m in params.get("moves", ())]
+        each = times(call=1, loop=1, whole=4) + total(*map(copies, states))
+        return Kernel(
+            name,
+            template,
+            params,
+            tuple(self.operands),
+            turns={} if turns is None else dict.fromkeys(self.v.node.graphs, turns),
+            operations=(1 if turns is None else turns) * each,
+        )
 
 
 def _step(v: View, name: str, length: int) -> int:
@@ -106,11 +116,15 @@ def loop(v: View) -> Kernel:
     counted = call.writes(v.node.outputs[stop:], "iterations")
     following = call.scratch(finals, "n")
     each = [_step(v, name, v.type(name).shape[0]) for name in scans]
+    most = min((v.type(name).shape[0] for name in scans), default=None)
+    known = v.graph.consts.get(count) if count else None
+    bounds = [n for n in (most, None if known is None else int(known.item())) if n is not None]
     return call.kernel(
         "portable.loop",
         "control_loop.c.j2",
+        min(bounds, default=None),
         count=limit[0] if limit else "",
-        most=min((v.type(name).shape[0] for name in scans), default=None),
+        most=most,
         condition=start[0] if start else "",
         moves=list(zip(initial, state, following, _bytes(v, finals), strict=True)),
         captures=captures,
@@ -151,6 +165,7 @@ def scan(v: View) -> Kernel:
     return call.kernel(
         "portable.scan",
         "control_scan.c.j2",
+        length,
         length=length,
         moves=list(zip(initial, state, following, _bytes(v, finals), strict=True)),
         elements=walk(elements, read, "scan_input_directions"),

@@ -12,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from mlftool.frozen import frozen
-from mlftool.ir.dtype import int32, int64
+from mlftool.ir.dtype import DType, int32, int64
 from mlftool.ir.graph import View
+from mlftool.ir.operations import of_text, times
 from mlftool.onnx_rules.boxes import OF_BATCHES
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
@@ -40,7 +41,7 @@ class _Sum:
     """The holes of the loop nest: an accumulator's type and first value, the factors of a product,
     and what is made of the sum."""
 
-    type: str
+    row: DType
     zero: str
     x: Callable[[str], str]  # the C of an input's factor, given its element
     w: Callable[[str], str]
@@ -55,7 +56,7 @@ def _float(v: View, c: Contraction) -> _Sum:
     if weights is not None:
         w = Operand("w", row.c, "const", array=c.weights)
     b = (tensor_operand(v.graph, "b", v.core.inputs[2]),) if v.has(2) else ()
-    return _Sum(row.c, literal(0, row), str, str, f"({bias} + acc)", (w, *b))
+    return _Sum(row, literal(0, row), str, str, f"({bias} + acc)", (w, *b))
 
 
 def _quantised(v: View, c: Contraction, requantised: Requantised) -> _Sum:
@@ -71,7 +72,7 @@ def _quantised(v: View, c: Contraction, requantised: Requantised) -> _Sum:
         *([w_zero] if minus else []),
     ]
     return _Sum(
-        row.c,
+        row,
         "b[oc]",
         lambda x: f"(({row.c}){x} - ({q.x_zero_point}))",
         lambda w: f"(({row.c}){w}{minus})",
@@ -162,7 +163,9 @@ def gathered(v: View, requantised: Requantised) -> Kernel:
     store = Store(v, total.finish, f"p * {c.oc} + oc", "oc")
     packed = total.operands[0].role == "const"
     area, ic = math.prod(c.kernel), c.ic // c.group
-    step = "c" if packed else f"c * {c.oc // c.group * area}"
+    at = "c" if packed else f"c * {c.oc // c.group * area}"
+    step = f"acc += {total.x('xp[c]')} * {total.w(f'wp[{at}]')};"
+    products = math.prod(v.x(0).shape) * c.oc // c.group * area
     return Kernel(
         "portable.conv_transpose",
         "conv_transpose.c.j2",
@@ -176,14 +179,16 @@ def gathered(v: View, requantised: Requantised) -> Kernel:
             "oc": c.oc // c.group,
             "area": area,
             "packed": packed,
-            "type": total.type,
+            "type": total.row.c,
             "zero": total.zero,
-            "step": f"acc += {total.x('xp[c]')} * {total.w(f'wp[{step}]')};",
+            "step": step,
             "store": store,
         },
         around(v, *total.operands, *store.operands),
-        cost=v.y.elements * area * (6.0 + 2 * ic),
-        macs=math.prod(v.x(0).shape) * c.oc // c.group * area,
+        operations=products * (of_text(step, total.row) + times(loop=1, whole=1))
+        + v.y.elements * area * times(whole=6, choose=2, loop=1)
+        + v.y.elements * (of_text(total.finish, v.y.dtype) + times(store=1, loop=1)),
+        macs=products,
         includes=("mlf/kernel.h", *store.includes),
         inplace=store.inplace,
     )

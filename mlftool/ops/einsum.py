@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from mlftool.ir.graph import View
+from mlftool.ir.operations import of_text, times
 from mlftool.onnx_rules.boxes import of_all
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.movement import strides_of
@@ -85,7 +86,9 @@ def einsum(v: View) -> Kernel:
             *(tensor_operand(v.graph, f"x{k}", n) for k, n in enumerate(v.core.inputs)),
             Operand("y", row.c, "out", v.node.outputs[0]),
         ),
-        cost=math.prod(extents.values()) * 6.0 * len(inputs),
+        operations=math.prod(extents.values())
+        * (len(inputs) * (of_text("a * b", row) + times(load=1, whole=1)) + times(loop=1))
+        + v.y.elements * times(loop=1, store=1, whole=2),
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Node, TensorType, View
 from mlftool.ir.holes import whole
+from mlftool.ir.operations import times
 from mlftool.ir.rounding import Rescaling, Rounding
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import Body, Exact, ExprFn, Scalar, fetch, literal, put, tensor_operand
@@ -139,7 +140,7 @@ def loop_nest(v: View) -> Kernel:
             "store": put(v.out.dtype, "y", index_text(row_major(dims)), result),
         },
         (*operands, y),
-        cost=v.out.elements * (4.0 + 2 * len(nodes)),
+        operations=v.out.elements * (body.operations + times(loop=1, store=1)),
         includes=("mlf/kernel.h", *body.includes),
         inplace=tuple(
             n

@@ -10,6 +10,7 @@ import numpy as np
 from mlftool.ir import dtype
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
+from mlftool.ir.operations import copies, of_text, times
 from mlftool.onnx_rules.boxes import whole
 from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
@@ -77,7 +78,7 @@ def range_(v: View) -> Kernel:
             "store": put(row, "y", "i0", "value"),
         },
         (*read_by(v, {"start": 0, "delta": 2}), Operand("y", row.c, "out", v.node.outputs[0])),
-        cost=v.y.elements * 5.0,
+        operations=v.y.elements * (of_text(text, row) + times(loop=1, store=1)),
         includes=("mlf/kernel.h", *conversions(row)),
     )
 
@@ -89,5 +90,9 @@ def bit_cast(v: View) -> Kernel:
     if x.dtype.bits != y.dtype.bits:
         raise UnsupportedError(f"BitCast of {x.dtype} to {y.dtype}; supported: types of one size")
     return Kernel(
-        "portable.bitcast", "bitcast.c.j2", {"bytes": y.bytes}, around(v), cost=y.bytes / 4
+        "portable.bitcast",
+        "bitcast.c.j2",
+        {"bytes": y.bytes},
+        around(v),
+        operations=copies(y.bytes),
     )

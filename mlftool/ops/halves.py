@@ -8,10 +8,7 @@ import numpy as np
 
 from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
-
-# Instructions to compute an element, beyond loading a float, with an FPU and without one: counted
-# on Cortex-M4 and Cortex-M0 (tests/plan/test_weights_budget.py).
-INSTRUCTIONS = {"finite_f16": (7, 16), "bf16": (2, 2)}
+from mlftool.ir.operations import Operations
 
 
 ENOUGH = 512  # elements that tell of most arrays that they are none
@@ -24,9 +21,10 @@ class Halves:
     type: str  # "finite_f16" or "bf16"
     words: Array  # uint16, of the array's shape
 
-    def instructions(self, fpu: bool) -> float:
-        """To compute one element."""
-        return INSTRUCTIONS[self.type][0 if fpu else 1]
+    @property
+    def each(self) -> Operations:
+        """To compute one element, beyond loading a float."""
+        return Operations({f"float_of_{self.type}": 1.0})
 
 
 def halves(array: Array) -> Halves | None:

@@ -15,7 +15,9 @@ from dataclasses import replace
 import numpy as np
 from onnx import NodeProto
 
+from mlftool.ir.dtype import int64
 from mlftool.ir.graph import Node, View
+from mlftool.ir.operations import of_text
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import ALONE, each_alone, filled, keep_shape
 from mlftool.onnx_rules.protos import attributes
@@ -319,14 +321,16 @@ def one_hot(v: View) -> Kernel:
     row = v.x(0).dtype
     index = fetch(row, "indices", f"i0 * {inner} + i2")
     cast = f"mlf_i64_of_{'double' if row.bits == 64 else 'float'}" if row.is_float else "(int64_t)"
+    which = f"at == i1 || at == i1 - {depth} ? 1 : 0"
     kernel = copied(
         v,
         "one_hot",
         [outer, depth, inner],
-        f"at == i1 || at == i1 - {depth} ? 1 : 0",
+        which,
         statements=[f"const int64_t at = {cast}({index});"],
         reads=[tensor_operand(v.graph, "indices", v.core.inputs[0])],
         x=v.core.inputs[2],
     )
     convert = ("mlf/convert.h",) if row.is_float else ()
-    return replace(kernel, includes=(*kernel.includes, *convert))
+    operations = kernel.operations + v.y.elements * of_text(which, int64)
+    return replace(kernel, includes=(*kernel.includes, *convert), operations=operations)

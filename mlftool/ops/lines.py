@@ -14,6 +14,7 @@ from onnx import NodeProto
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import View
+from mlftool.ir.operations import NOTHING, Operations, of_text, times
 from mlftool.ir.relay import Rule, Site
 from mlftool.onnx_rules.boxes import ZEROS, filled, filling, first_alone, greatest, least
 from mlftool.onnx_rules.draft import attr_to_input, flattened
@@ -33,9 +34,11 @@ def along(
     axis: int | str,
     flattened: bool = False,
     reads: Sequence[Operand] = (),
+    each: Operations = NOTHING,
     **params: Any,
 ) -> Kernel:
-    """A kernel whose template is `name`; `axis` is a number, or C text of one known at run time."""
+    """A kernel whose template is `name`; `axis` is a number, or C text of one known at run time.
+    `each`: what it does with an element, beyond loading and counting it."""
     row, shape = v.x(0).dtype, v.x(0).shape
     for type_ in (row, v.y.dtype):
         if type_.packed or type_.codec:
@@ -68,7 +71,7 @@ def along(
             *reads,
             *(Operand(n, v.type(o).dtype.c, "out", o) for n, o in zip(names, outputs, strict=True)),
         ),
-        cost=v.x(0).elements * 10.0,
+        operations=v.x(0).elements * (each + times(load=1, loop=1, whole=1)),
         includes=("mlf/kernel.h", "mlf/math.h", "mlf/index.h"),
     )
 
@@ -87,6 +90,8 @@ def _relay_arg(op: str) -> Rule:
     return rule
 
 
+# What comparing an element with the best one takes, by whether they are floats.
+FIND = times(load=1, whole=1, choose=1), times(load=1, less=1.5, choose=2)
 LINES = (Trait.SAME_RANK, Trait.AXIS)
 PLACES = Moved((0,), ())
 
@@ -115,6 +120,7 @@ def arg_max(v: View) -> Kernel:
         v,
         "lines_best",
         v.attr("axis", 0),
+        each=FIND[v.x(0).dtype.is_float],
         sign=("<" if v.core.op == "ArgMin" else ">"),
         last=bool(v.attr("select_last_index", 0)),
     )
@@ -139,6 +145,7 @@ def hardmax(v: View) -> Kernel:
         "lines_hardmax",
         v.attr("axis", -1),
         flattened=bool(v.attr("mlf.flattened", 0)),
+        each=FIND[v.x(0).dtype.is_float] + times(whole=1, choose=1, store=1, loop=1),
         sign=">",
         last=False,
         one=literal(1, v.y.dtype),
@@ -162,14 +169,15 @@ def cumulative(v: View) -> Kernel:
     """The sum (product) of all elements before, and of the element itself unless `exclusive`."""
     row = v.y.dtype
     axis = v.const(1)
-    step = "Add" if v.core.op == "CumSum" else "Mul"
+    step = joined("Add" if v.core.op == "CumSum" else "Mul", row, "acc", "value")
     return along(
         v,
         "lines_cumulative",
         int(axis.item()) if axis is not None else "axis[0]",
         reads=() if axis is not None else [tensor_operand(v.graph, "axis", v.core.inputs[1])],
-        start=literal(0 if step == "Add" else 1, row),
-        step=joined(step, row, "acc", "value"),
+        each=of_text(step, row) + times(store=1, whole=1),
+        start=literal(0 if v.core.op == "CumSum" else 1, row),
+        step=step,
         reverse=bool(v.attr("reverse", 0)),
         exclusive=bool(v.attr("exclusive", 0)),
     )
@@ -217,7 +225,17 @@ def top_k(v: View) -> Kernel:
     if set(made) != {(*x[:axis], k, *x[axis + 1 :])} or k > x[axis]:
         raise UnsupportedError(f"TopK of {shown(x)} to {' and '.join(map(shown, made))}")
     sign = ">" if v.attr("largest", 1) else "<"
-    return along(v, "lines_top", axis, sign=sign, k=k)
+    each = _sorted(x[axis], k, v.x(0).dtype.is_float)
+    return along(v, "lines_top", axis, each=each, sign=sign, k=k)
+
+
+def _sorted(n: int, k: int, floats: bool) -> Operations:
+    """What an element of n takes of which the k best are kept in order, in a random order: how many
+    are kept, and move half of the better ones."""
+    kept = sum(min(1.0, k / (e + 1)) for e in range(n)) / max(1, n)
+    compare = times(less=1) if floats else times(whole=1)
+    moved = compare + times(load=3, store=3, loop=1, whole=2, choose=2)
+    return compare + times(whole=5, choose=3, load=1) + kept * (times(store=3) + k / 2 * moved)
 
 
 @op("LpNormalization", *LINES, extents=ZEROS, constant=folded.lp_normalization)
@@ -230,11 +248,14 @@ def lp_normalization(v: View) -> Kernel:
             f"LpNormalization on {row}, p={v.attr('p', 2)}; supported: floats, 1 or 2"
         )
     squares = v.attr("p", 2) == 2
+    size = "value * value" if squares else settle(row, m.size("value"))
+    again = of_text("norm == 0 && line[k] / norm", row) + times(store=1, loop=1, whole=1)
     return along(
         v,
         "lines_normalised",
         v.attr("axis", -1),
+        each=of_text(f"sum += {size}", row) + again,
         zero=literal(0, row),
-        size="value * value" if squares else settle(row, m.size("value")),
+        size=size,
         norm=m.root("sum") if squares else "sum",
     )

@@ -16,6 +16,7 @@ from mlftool.ir.dtype import DType, float32, int32, int64
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.holes import Number
+from mlftool.ir.operations import of_text, times
 from mlftool.ir.relay import Site, dense, requantise, scale_of, zero_point
 from mlftool.onnx_rules.boxes import of_integer_products, of_products
 from mlftool.ops.base import Contracts, Facts, Kernel, Layout, Trait, UnsupportedError, op, shown
@@ -47,6 +48,9 @@ def product(
     target = grouped(index_text(row_major(batch)))
     store = Store(v, finish, f"({target} * {rows} + m) * {columns} + n", "n")
     turned = v.attr("transB", 0)
+    # An element of the output, and a product.
+    each = of_text(finish, v.y.dtype) + times(loop=2, store=1, whole=6)
+    step = of_text("acc + a * b", acc) + times(load=2, loop=1, whole=2)
     return Kernel(
         f"portable.{name}",
         "matmul.c.j2",
@@ -68,7 +72,7 @@ def product(
             "y": f"({target} * {rows} + m) * {columns} + n",
         },
         around(v, *read_by(v, {"w": at, **reads}), *store.operands),
-        cost=math.prod(batch) * rows * columns * (depth * 8.0 + 12.0),
+        operations=math.prod(batch) * rows * columns * (depth * step + each),
         macs=math.prod(batch) * rows * columns * depth,
         includes=("mlf/kernel.h", *store.includes),
         inplace=store.inplace,

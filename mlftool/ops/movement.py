@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from mlftool.ir.dtype import DType, int32
 from mlftool.ir.graph import View
 from mlftool.ir.holes import whole
+from mlftool.ir.operations import LOOP, STEP, Operations, copies, of_text, times, total
 from mlftool.ir.relay import Site, unary
 from mlftool.onnx_rules.boxes import ALONE, as_it_is
 from mlftool.onnx_rules.draft import Draft, attr_to_input
@@ -47,12 +49,14 @@ def copied(
     head: Sequence[str] = (),
     statements: Sequence[str] = (),
     run: int = 1,
+    beside: int = 1,
     reads: Sequence[Operand] = (),
     x: str = "",
     y: str = "",
 ) -> Kernel:
     """y = x[source] for all indexes i0, i1 ... below `dims`, `run` elements at a time; or `fill`
-    where `inside` does not hold. Stored elements: only packed ones are taken apart."""
+    where `inside` does not hold. Stored elements: only packed ones are taken apart. `beside`: how
+    many elements stay beside each other, whose loop compilers make a memcpy of."""
     y = y or v.node.outputs[0]
     row = v.type(y).dtype
     raw = row.raw
@@ -78,9 +82,17 @@ def copied(
             *reads,
             Operand("y", row.c, "out", y),
         ),
-        cost=math.prod(dims) * (6.0 + run + 4 * len(statements)),
+        operations=math.prod(dims)
+        * (_moved(run, raw) + total(*(of_text(s, int32) for s in (inside, *statements))))
+        if beside <= WORTH_MEMCPY
+        else math.prod(dims) // beside * (copies(beside * raw.bytes) + LOOP),
         includes=("mlf/kernel.h", *(INDEXES if head or statements else ()), *conversions(raw)),
     )
+
+
+def _moved(run: int, row: DType) -> Operations:
+    """Of so many elements that are copied together, in a loop of several axes."""
+    return copies(run * row.bytes) + times(loop=1, whole=1) if run > 1 else STEP + times(whole=1)
 
 
 def strided(
@@ -98,7 +110,8 @@ def strided(
     text = index_text(steps)
     if start:
         text = str(start) if text == whole(0) else f"{start} + {text}"
-    return copied(v, name, dims, text, run=run)
+    beside = dims[-1] if run == 1 and steps and steps[-1] == 1 and not v.y.dtype.packed else 1
+    return copied(v, name, dims, text, run=run, beside=beside)
 
 
 def _relay_tile(s: Site) -> str | None:
@@ -212,7 +225,7 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
             "store": move,
         },
         (*around(v), Operand("block", row.c, "scratch", bytes=size * row.bytes)),
-        cost=math.prod(dims) // run * (6.0 + run) + math.prod(dims),
+        operations=copies(size * row.bytes, dims[0]) + math.prod(dims) // run * _moved(run, row),
         inplace=(v.core.inputs[0],),
     )
 

@@ -6,6 +6,7 @@ import math
 
 from mlftool.ir.dtype import BY_NAME
 from mlftool.ir.graph import View
+from mlftool.ir.operations import NOTHING, of_text, times
 from mlftool.ir.relay import Rule, Site
 from mlftool.onnx_rules.boxes import filling, least
 from mlftool.onnx_rules.draft import flattened
@@ -78,6 +79,7 @@ def softmax(v: View) -> Kernel:
     store = Store(v, "result", index, _last_axis(shape[-1], inner, flattened))
     exp, log = settle(steps, m.call("exp", away)), v.core.op == "LogSoftmax"
     scratch: tuple[Operand, ...] = ()
+    each = of_text(exp, row)
     if n <= KEPT and not log:
         scratch = (Operand("e", row.c, "scratch", bytes=n * row.bytes),)
     return Kernel(
@@ -98,7 +100,15 @@ def softmax(v: View) -> Kernel:
             "store": store,
         },
         (*around(v, *store.operands, x=load.tensor), *scratch),
-        cost=outer * n * inner * 80.0,
+        operations=outer
+        * inner
+        * n
+        * (
+            (1 if scratch or log else 2) * each
+            + times(load=2, less=1, choose=1, loop=3, add=1, store=2, whole=3)
+            + (NOTHING if log else times(div=1))
+        )
+        + outer * inner * (times(log=1) if log else NOTHING),
         includes=(
             "mlf/kernel.h",
             "mlf/math.h" if log or row.bits == 64 else "mlf/exp.h",

@@ -11,6 +11,7 @@ from onnx import NodeProto, helper
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.operations import LOOP, copies, total
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import ALONE, first_alone
 from mlftool.onnx_rules.draft import attr_to_input
@@ -228,7 +229,8 @@ def split(v: View) -> Kernel:
         "split.c.j2",
         {"outer": outer, "row": offset, "parts": parts},
         (tensor_operand(v.graph, "x", v.core.inputs[0]), *operands),
-        cost=v.x(0).elements * 5.0,
+        operations=total(*(copies(p["run"] * v.y.dtype.bytes, outer) for p in parts))
+        + outer * LOOP,
     )
 
 
@@ -340,7 +342,7 @@ def concat(v: View) -> Kernel:
         "concat.c.j2",
         {"outer": outer, "row": offset, "parts": parts, "copied": copied},
         (*operands, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
-        cost=v.y.elements * 5.0,
+        operations=total(*(copies(p["run"] * unit, outer) for p in parts)) + outer * LOOP,
         overlap=_places_of_parts(operands, parts, outer, offset, unit) if copied else {},
     )
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from mlftool.frozen import frozen
 from mlftool.ir.graph import View
+from mlftool.ir.operations import copies
 from mlftool.ops.base import Kernel, Operand, op
 from mlftool.ops.scalar import tensor_operand
 
@@ -67,7 +68,7 @@ def patches(v: View) -> Kernel:
             Operand(OUTPUT, y.dtype.c, "out", made),
             *([Operand(ROWS, "uint8_t", "scratch", bytes=v.attr("bytes"))] * bool(v.attr("bytes"))),
         ),
-        cost=float(moved),
+        operations=copies(moved),
         overlap={} if v.attr("ahead") is None else {read: v.attr("ahead")},
         turns=turns,
     )

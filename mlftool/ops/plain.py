@@ -7,6 +7,7 @@ from typing import Any
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import View
+from mlftool.ir.operations import STEP, Operations, times
 from mlftool.ops.base import Kernel, Operand, UnsupportedError
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.scalar import conversions, tensor_operand
@@ -18,7 +19,7 @@ def plain_kernel(
     params: Mapping[str, Any],
     *scratch: Operand,
     template: str = "",
-    cost: float = 0.0,
+    operations: Operations | None = None,
     includes: tuple[str, ...] = (),
     updates: Mapping[int, int] | None = None,
 ) -> Kernel:
@@ -32,14 +33,14 @@ def plain_kernel(
     packed = [v.type(n).dtype for n in names if v.type(n).dtype.packed]
     if packed:
         raise UnsupportedError(f"{v.node.op} on {packed[0]}; supported: types of whole bytes")
-    work = sum(v.type(n).elements for n in names)
+    every = sum(v.type(n).elements for n in names)
     narrow = conversions(*(v.type(n).dtype for n in names))
     return Kernel(
         f"portable.{name}",
         template or f"{name}.c.j2",
         {**params, "given": {o.name for o in (*ins, *outs)}},
         (*ins, *outs, *scratch),
-        cost=cost or 8.0 * work,
+        operations=every * (STEP + times(whole=4)) if operations is None else operations,
         includes=("mlf/kernel.h", *includes, *narrow),
         updates={v.node.inputs[i]: v.node.outputs[k] for i, k in (updates or {}).items()},
     )

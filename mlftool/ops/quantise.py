@@ -12,6 +12,7 @@ import numpy as np
 from mlftool.ir.dtype import BY_ONNX, DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.operations import times
 from mlftool.ir.relay import STORED, Site, scale_of, zero_point
 from mlftool.ir.rounding import ATTRIBUTE, IN_FLOATS, Rounding
 from mlftool.onnx_rules.boxes import ZEROS, as_it_is
@@ -260,4 +261,5 @@ elementwise(
 def dynamic_quantize(v: View) -> Kernel:
     """uint8 between the least and the largest element, zero included; scale and zero point too."""
     elements = v.x(0).elements
-    return plain_kernel(v, "dynamic_quantise", {"elements": elements}, cost=elements * 30.0)
+    each = times(load=2, less=2, choose=2, div=1, quantize=1, store=1, loop=2)
+    return plain_kernel(v, "dynamic_quantise", {"elements": elements}, operations=elements * each)

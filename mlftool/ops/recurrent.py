@@ -15,6 +15,7 @@ from onnx import NodeProto
 from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
+from mlftool.ir.operations import NOTHING, STEP, Operations, of_text, times, total
 from mlftool.onnx_rules.boxes import each_alone
 from mlftool.onnx_rules.protos import attributes
 from mlftool.ops.base import Attributes, Facts, Forms, Kernel, Operand, Trait, UnsupportedError, op
@@ -121,8 +122,20 @@ class Panels:
         return -(-rows // self.columns) * self.columns
 
 
-def recurrent(v: View, panels: Panels | None = None) -> Kernel:
-    """Any direction, layout, peephole, lengths of sequences, first states."""
+def _of_cell(kind: str, functions: Sequence[Activation], row: DType) -> Operations:
+    """What an element of a state takes in a step, beyond the products."""
+    first, *more = (of_text(f("x"), row) for f in functions)
+    made = GATES[kind] * (of_text("gates[j] = (own[j] + back[j]) + (b[j] + c[j])", row) + STEP)
+    if kind == "RNN":
+        return made + first
+    if kind == "GRU":
+        return made + 2 * first + more[0] + of_text("(1 - z[j]) * g[j] + z[j] * h[j] * r[j]", row)
+    return made + 3 * first + total(*more) + of_text("f[j] * c[j] + i[j] * g[j] * o[j]", row)
+
+
+def recurrent(v: View, panels: Panels | None = None, each: float | None = None) -> Kernel:
+    """Any direction, layout, peephole, lengths of sequences, first states. `each`: instructions of
+    a product where a processor has its own."""
     row = float_of(v, v.x(0).dtype)
     kind, m = v.core.op, Maths(row, row)
     gates, (directions, _, hidden) = GATES[kind], v.x(2).shape
@@ -143,6 +156,9 @@ def recurrent(v: View, panels: Panels | None = None) -> Kernel:
     scratch = [Operand(k, row.c, "scratch", bytes=n * row.bytes) for k, n in sizes.items()]
     macs = directions * layout["batch"] * layout["time"] * gates * hidden
     macs *= layout["inputs"] + hidden
+    functions = _activations(v, row, directions)
+    cells = layout["batch"] * layout["time"] * hidden
+    product = of_text("sum += x[i] * w[i]", row) + times(loop=0.25)
     kernel = plain_kernel(
         v,
         "recurrent",
@@ -163,7 +179,7 @@ def recurrent(v: View, panels: Panels | None = None) -> Kernel:
                 enumerate(
                     zip(
                         backwards[v.attr("direction", "forward")],
-                        _activations(v, row, directions),
+                        functions,
                         strict=True,
                     )
                 )
@@ -176,10 +192,11 @@ def recurrent(v: View, panels: Panels | None = None) -> Kernel:
             "coupled": bool(v.attr("input_forget", 0)),
         },
         *scratch,
-        cost=macs * 4.0,
+        operations=cells * total(*(_of_cell(kind, f, row) for f in functions))
+        + (macs * product if each is None else NOTHING),
         includes=("mlf/math.h", panels.include if panels else "mlf/dot.h"),
     )
-    return replace(kernel, macs=macs)
+    return replace(kernel, macs=macs, cost=macs * (each or 0.0))
 
 
 def _forms(op: str) -> Callable[[Attributes], Forms]:

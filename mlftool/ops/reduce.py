@@ -11,7 +11,7 @@ added; the output's type then is what the model declares.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from onnx import NodeProto, helper
@@ -19,6 +19,7 @@ from onnx import NodeProto, helper
 from mlftool.frozen import frozen
 from mlftool.ir.dtype import DType, float32, int32, int64
 from mlftool.ir.graph import Node, View
+from mlftool.ir.operations import Operations, of_text, times
 from mlftool.ir.relay import Rule, Site
 from mlftool.onnx_rules.boxes import ZEROS, counted, filling, greatest, least
 from mlftool.onnx_rules.draft import attr_to_input
@@ -254,6 +255,7 @@ def nest(
     index = _sum(names[id(g)] if g[1] == 1 else f"{names[id(g)]} * {g[1]}" for g in groups)
     target = index_text(row_major([g[0] for g in kept]), [names[id(g)] for g in kept])
     count = math.prod(g[0] for g in gone)
+    made = texts(index, str(count))
     return Kernel(
         "portable.reduce",
         "reduce.c.j2",
@@ -262,12 +264,18 @@ def nest(
             "inner": [(names[id(g)], g[0]) for g in gone],
             "block": BLOCK if row.is_float and gone and gone[-1][0] > BLOCK else 0,
             "y": target,
-            **texts(index, str(count)),
+            **made,
         },
         around(v),
-        cost=math.prod(shape) * 6.0 + v.y.elements * 8.0,
+        operations=math.prod(shape) * _joins(made, row)
+        + v.y.elements * (of_text(made["finish"], row) + times(store=1, loop=2)),
         includes=("mlf/kernel.h", "mlf/math.h", "mlf/convert.h"),
     )
+
+
+def _joins(texts: Mapping[str, str], row: DType) -> Operations:
+    """Of an element: loading it and joining it with the others."""
+    return of_text(texts["value"], row) + of_text(texts["step"], row) + times(loop=1)
 
 
 def _sum(terms: object) -> str:
@@ -306,7 +314,7 @@ def _groups(shape: tuple[int, ...], axes: list[int]) -> list[tuple[int, int, boo
 
 def _axes_at_run_time(v: View) -> Kernel:
     shape = v.x(0).shape or (1,)  # a scalar has the axis 0 or none
-    rank = len(shape)
+    rank, texts = len(shape), _texts(v, index_text(row_major(shape)), "count")
     return Kernel(
         "portable.reduce_any",
         "reduce_any.c.j2",
@@ -316,10 +324,10 @@ def _axes_at_run_time(v: View) -> Kernel:
             "all": not v.attr("noop_with_empty_axes", 0) and v.x(1).elements == 0,
             "elements": v.y.elements,
             "at": " + ".join(f"i{k} * step[{k}]" for k in range(rank)),
-            **_texts(v, index_text(row_major(shape)), "count"),
+            **texts,
         },
         around(v, tensor_operand(v.graph, "axes", v.core.inputs[1])),
-        cost=math.prod(shape) * 12.0,
+        operations=math.prod(shape) * (_joins(texts, v.y.dtype) + times(whole=4, load=rank)),
         includes=("mlf/kernel.h", "mlf/math.h", "mlf/convert.h", "mlf/index.h"),
     )
 

@@ -20,6 +20,7 @@ from onnx import NodeProto
 
 from mlftool.ir.dtype import DType, float32, int32, int64
 from mlftool.ir.graph import TensorType, View
+from mlftool.ir.operations import Operations, copies, of_text, times
 from mlftool.onnx_rules.boxes import whole
 from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
 from mlftool.onnx_rules.protos import attributes
@@ -191,7 +192,10 @@ def _resize(
     found = [f"{a['place']} * {a['step']}" for a in axes]
     source = " + ".join([*plain, *found]) or "0"
     near = [] if crop or antialias or mode != "linear" else _near(axes, loops)
-    taps = math.prod(a["taps"] for a in axes)
+    taps, apart = math.prod(a["taps"] for a in axes), SUPPORT[mode] == 2 or antialias
+    # Elements that a nearest one has beside it, too.
+    beside = loops[-1][0] if mode == "nearest" and loops and loops[-1][2] is None else 1
+    factors = 0 if mode == "nearest" else 1 if apart else len(axes)
     return Kernel(
         "portable.resize",
         "resize.c.j2",
@@ -205,7 +209,7 @@ def _resize(
             "support": SUPPORT[mode],
             "cubic": literal(v.attr("cubic_coeff_a", -0.75), float32),
             "antialias": antialias,
-            "apart": SUPPORT[mode] == 2 or antialias,
+            "apart": apart,
             "fixed": fixed,
             "outside": "true" if v.attr("exclude_outside", 0) else "false",
             "fit": v.attr("keep_aspect_ratio_policy") if v.has(3) else "",
@@ -222,9 +226,27 @@ def _resize(
             "target": _target(v)[0],
         },
         (*around(v, *read_by(v, given), *store.operands, x=tensor), *scratch),
-        cost=v.y.elements * (4.0 + 3.5 * taps if near else 8.0 + 10 * taps),
+        operations=v.y.elements // beside * _of_taps(taps, row, bool(near), factors, beside)
+        + sum(a["out"] for a in axes if not a["same"]) * _COORDINATE,
         includes=("mlf/kernel.h", "mlf/resize.h", *store.includes),
     )
+
+
+# Where an output element of an axis is in the input, and with which weights.
+_COORDINATE = times(div=1, mul=1, add=3, less=4, convert=2, floor=1, choose=4, store=3, loop=1)
+
+
+def _of_taps(taps: int, row: DType, near: bool, factors: int, beside: int) -> Operations:
+    """`beside` output elements of so many of the input, each times so many factors; `near`: their
+    places are known before."""
+    if beside > 1:
+        return copies(beside * row.bytes) + times(load=1, loop=1, whole=6)
+    if near:
+        return taps * of_text("sum += x[0] * w[0]", row) + times(store=1, loop=1)
+    each = times(load=2, loop=1, whole=2)
+    if factors:
+        each += of_text("sum += x[0]" + " * w[0]" * factors, row) + times(whole=2)
+    return taps * each + times(store=1, loop=1, whole=2)
 
 
 def _target(v: View) -> tuple[str, str]:
@@ -477,7 +499,10 @@ def resize(v: View) -> Kernel:
     store = Store(v, result, *_target(v))
     fill = literal(beyond, row if row.kind in "iu" else float_of(v, row))
     kernel = _resize(v, read, load.tensor, store, fill=fill, row=row)
-    return replace(kernel, includes=(*kernel.includes, *load.includes))
+    again = v.y.elements * math.prod(a["taps"] for a in kernel.params["axes"]) - v.x(0).elements
+    operations = kernel.operations + max(0, again) * load.operations
+    includes = (*kernel.includes, *load.includes)
+    return replace(kernel, includes=includes, operations=operations)
 
 
 @op("mlf.Nearest", Trait.MOVES_DATA, Trait.ORDER_PRESERVING, moved=FIRST, turned=_turned)

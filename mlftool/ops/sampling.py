@@ -10,6 +10,7 @@ from onnx import NodeProto
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
+from mlftool.ir.operations import PRODUCT, times
 from mlftool.onnx_rules.boxes import filled, of_batches, static_input
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Next, Outcome, Scope
@@ -21,6 +22,7 @@ from mlftool.ops.scalar import literal
 SAMPLE = ("mlf/sample.h",)
 TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 GRIDS = {"mode": TAPS, "padding_mode": ("zeros", "border", "reflection")}
+_TAP = times(load=1, mul=1, add=1, whole=4, loop=1)  # of an element that is weighted
 FINEST = 1 << 14  # points of RoiAlign along an axis of a bin, whose square is an int32
 HALVES = ("half_pixel", "output_half_pixel")
 
@@ -72,7 +74,8 @@ def grid_sample(v: View) -> Kernel:
             "align": "true" if v.attr("align_corners", 0) else "false",
             "floating": row.c,
         },
-        cost=v.y.elements * (20.0 + 6 * taps**rank),
+        operations=v.y.elements
+        * (times(mul=4, add=4, less=4, floor=2, whole=8, loop=2) + taps**rank * _TAP),
         includes=(*SAMPLE, "mlf/resize.h"),
     )
 
@@ -152,7 +155,7 @@ def roi_align(v: View) -> Kernel:
             "half": half,
             "largest": v.attr("mode", "avg") == "max",
         },
-        cost=v.y.elements * 200.0,
+        operations=v.y.elements * (times(whole=20, div=4, mul=8, add=8) + 16 * _TAP),
         includes=("mlf/math.h", "mlf/place.h"),
     )
 
@@ -169,8 +172,9 @@ def max_roi_pool(v: View) -> Kernel:
     row = float_of(v, v.y.dtype)
     if row != float32:
         raise UnsupportedError(f"MaxRoiPool on {row}; supported: float32, float16")
-    cost, includes = v.y.elements * 100.0, ("mlf/math.h", "mlf/place.h")
-    return plain_kernel(v, "max_roi_pool", _regions(v), cost=cost, includes=includes)
+    each, includes = times(whole=60, less=16, load=8), ("mlf/math.h", "mlf/place.h")
+    operations = v.y.elements * each
+    return plain_kernel(v, "max_roi_pool", _regions(v), operations=operations, includes=includes)
 
 
 def _groups(f: Facts) -> str:
@@ -240,6 +244,6 @@ def deform_conv(v: View) -> Kernel:
             "zero": literal(0, row),
             "bilinear": "mlf_bilinear" if row.bits == 64 else "mlf_bilinearf",
         },
-        cost=v.y.elements * math.prod(kernel) * (shape[1] // group) * 40.0,
+        operations=v.y.elements * math.prod(kernel) * (shape[1] // group) * (5 * _TAP + PRODUCT),
         includes=SAMPLE,
     )

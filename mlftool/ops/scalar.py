@@ -19,6 +19,7 @@ from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
 from mlftool.ir.holes import filled, operand, real, whole, with_operands
+from mlftool.ir.operations import NOTHING, Operations, of_text
 from mlftool.ops.base import OPS, Operand, Trait, has
 from mlftool.ops.pairs import Pair, in_integers
 
@@ -202,7 +203,8 @@ FUSED, RESULT = "fused", "t"
 
 
 class Body:
-    """The statements of a chain of elementwise nodes, reading values through `load`.
+    """The statements of a chain of elementwise nodes, reading values through `load`, and what they
+    do.
 
     `env` maps value names to scalars that are at hand; all else is asked from `load`, which may be
     given integers to read in place of a constant.
@@ -218,6 +220,7 @@ class Body:
     ) -> None:
         self.statements: list[str] = []
         self.includes: list[str] = []
+        self.operations = NOTHING
         self.env = dict(env)
         self._made: list[Scalar] = []
         self._read: set[str] = set()
@@ -247,6 +250,7 @@ class Body:
         other expressions: so text grows with the number of nodes only."""
         name = f"{prefix}{len(self.statements)}"
         text, _ = _spelled(node, dtype, args)
+        self.operations += of_text(text, _computing(dtype, args))
         self._read |= _kept(node, dtype, args)
         self.statements.append(f"const {dtype.value_c} {name} = {text};")
         self._made.append(Scalar(name, dtype))
@@ -260,9 +264,11 @@ class Body:
 
     def _pair(self, pair: Pair, a: Scalar, b: Scalar, out: DType, prefix: str) -> Scalar:
         t, result = f"{prefix}0", f"{prefix}1"
+        texts = pair.t.text(a, b), pair.result.text(t)
+        self.operations = of_text(texts[0], int32) + of_text(texts[1], int32)
         self.statements += [
-            f"const int32_t {t} = {pair.t.text(a, b)};",
-            f"const {out.c} {result} = ({out.c}){pair.result.text(t)};",
+            f"const int32_t {t} = {texts[0]};",
+            f"const {out.c} {result} = ({out.c}){texts[1]};",
         ]
         return Scalar(result, out)
 
@@ -275,6 +281,12 @@ class Body:
             else:
                 self.env[name] = load(name)
         return self.env[name]
+
+
+def _computing(out: DType, args: Sequence[Scalar | None]) -> DType:
+    """The type in which an expression computes: floats, if it has any."""
+    types = [out, *(a.dtype for a in args if a)]
+    return next((t for t in types if t.is_float), types[min(1, len(types) - 1)])
 
 
 MOST_READS = 16
@@ -336,6 +348,8 @@ class Store:
     C indices of the element in the output and of its last axis.
     """
 
+    lanes = 1  # elements that it computes at once
+
     def __init__(self, v: View, acc: str, linear: str, channel: str) -> None:
         nodes = v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
         self.operands: list[Operand] = []
@@ -345,6 +359,7 @@ class Store:
         env = {v.core.outputs[0]: Scalar(grouped(acc) if nodes else acc, v.y.dtype)}
         body = Body(v.graph, nodes, env, self._load)
         self.statements = body.statements
+        self.operations = body.operations
         self.includes = tuple(body.includes)
         self.result = narrow(v.out.dtype, str(body.env[v.node.outputs[0]]))
         # What the core reads must stay whole until the last element is stored.
@@ -358,7 +373,6 @@ class Store:
             and v.type(o.value).bytes == v.out.bytes
             and operand_kind(v.type(o.value), v.out) == "linear"
         )
-        self.ops = len(nodes)
 
     def _load(self, name: str, integers: Array | None = None) -> Scalar:
         type_ = self._graph.types[name]
@@ -416,7 +430,7 @@ class Load:
         text = widen(self.dtype, c)
         env = {self.tensor: Scalar(text, self.dtype)}
         for node in self._nodes:
-            args = [env[i] if i in env else self._const(i) if i else None for i in node.inputs]
+            args = self._arguments(node, env)
             dtype = self._graph.types[node.outputs[0]].dtype
             text, _ = _spelled(node, dtype, args)
             kept = _kept(node, dtype, args)
@@ -424,6 +438,19 @@ class Load:
             text = "".join(f"(void)({a}), " for a in unread) + text
             env[node.outputs[0]] = Scalar(f"({text})", dtype)
         return env[self._result].c
+
+    @property
+    def operations(self) -> Operations:
+        """Of the expression, for each element that is loaded."""
+        env, made = {self.tensor: Scalar("x", self.dtype)}, NOTHING
+        for k, node in enumerate(self._nodes):
+            args, dtype = self._arguments(node, env), self._graph.types[node.outputs[0]].dtype
+            made += of_text(_spelled(node, dtype, args)[0], _computing(dtype, args))
+            env[node.outputs[0]] = Scalar(f"x{k}", dtype)
+        return made
+
+    def _arguments(self, node: Node, env: Mapping[str, Scalar]) -> list[Scalar | None]:
+        return [env[i] if i in env else self._const(i) if i else None for i in node.inputs]
 
     def _const(self, name: str) -> Scalar:
         value, dtype = self._graph.consts[name], self._graph.types[name].dtype

@@ -14,6 +14,7 @@ import numpy as np
 
 from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
+from mlftool.ir.operations import STEP, Operations, times
 
 LEAST_RUN = 8  # elements for each scale
 WITHIN_BLOCKS = (16, 32, 64, 128)  # of an axis: sizes of onnxruntime's and PyTorch's quantisers
@@ -21,9 +22,6 @@ LARGEST = 128
 ENOUGH = 512  # elements of a group that tell whether it may have a scale
 # How many floats beyond the quotient a scale may be: a product and the quotient were rounded.
 STEPS = (0, -1, 1, -2, 2)
-# Instructions of the C for an element, and its operations on floats; counted on Cortex-M4
-# (tests/plan/test_weights_budget.py).
-ELEMENT, FLOAT_OPERATIONS = 8, 2
 
 
 @frozen
@@ -37,10 +35,10 @@ class Scaled:
     def bytes(self) -> int:
         return self.scales.nbytes + self.numbers.nbytes
 
-    def instructions(self, float_operation: float) -> float:
-        """To compute all elements on a processor that takes so many for a multiplication beyond
-        its own instruction."""
-        return self.numbers.size * (ELEMENT + FLOAT_OPERATIONS * float_operation)
+    @property
+    def operations(self) -> Operations:
+        """To compute all elements."""
+        return self.numbers.size * (STEP + times(convert=1, mul=1))
 
 
 def scaled(array: Array) -> Scaled | None:

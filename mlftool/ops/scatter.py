@@ -13,7 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import NodeProto
 
+from mlftool.ir.dtype import int32
 from mlftool.ir.graph import View
+from mlftool.ir.operations import STEP, copies, of_text, times, total
 from mlftool.onnx_rules.boxes import filled, of_batches, whole
 from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
 from mlftool.onnx_rules.protos import attributes
@@ -71,7 +73,9 @@ def scattered(
             "store": f"if ({inside}) {{ {store} }}" if inside else store,
         },
         (*read_by(v, reads), Operand("y", row.c, "out", v.node.outputs[0])),
-        cost=math.prod(dims) * 10.0 + v.y.elements,
+        operations=copies(v.y.bytes)
+        + math.prod(dims)
+        * (total(*(of_text(s, int32) for s in statements)) + STEP + times(whole=2)),
         includes=("mlf/kernel.h", "mlf/index.h", *conversions(row)),
     )
 

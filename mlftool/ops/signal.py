@@ -15,6 +15,7 @@ from onnx import NodeProto
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, View
+from mlftool.ir.operations import PRODUCT, STEP, of_text, times
 from mlftool.onnx_rules.boxes import OF_MATRICES, each_alone
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.protos import attributes
@@ -86,7 +87,7 @@ def transform(
             **params,
         },
         (*read_by(v, reads), turn, Operand("y", row.c, "out", v.node.outputs[0])),
-        cost=v.y.elements * most * 10.0,
+        operations=v.y.elements * most * (PRODUCT + times(load=2, whole=4, loop=1)),
         includes=("mlf/kernel.h", "mlf/math.h", "mlf/index.h"),
     )
 
@@ -219,7 +220,8 @@ def window(v: View) -> Kernel:
             "store": f"y[i0] = {settle(row, value)};",
         },
         (Operand("y", row.c, "out", v.node.outputs[0]),),
-        cost=v.y.elements * 60.0,
+        operations=v.y.elements
+        * (of_text(angle, float32) + of_text(value, float32) + times(loop=1, store=1)),
         includes=("mlf/kernel.h", "mlf/math.h"),
     )
 
@@ -237,12 +239,12 @@ def mel_weight_matrix(v: View) -> Kernel:
         "mel.c.j2",
         {"bins": bins, "mels": mels, "type": v.y.dtype.c},
         (*reads, edges, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
-        cost=v.y.elements * 20.0,
+        operations=v.y.elements * times(loop=1, store=1, whole=8, choose=2, div=1),
         includes=("mlf/kernel.h", *MATHS, "mlf/index.h"),
     )
 
 
-def _eliminated(v: View, template: str, operations: float) -> Kernel:
+def _eliminated(v: View, template: str, many: float) -> Kernel:
     """Of square matrices by elimination, the largest element of each column first."""
     _float_only(v)
     shape = v.x(0).shape
@@ -258,13 +260,13 @@ def _eliminated(v: View, template: str, operations: float) -> Kernel:
         "size": "fabs" if row.bits == 64 else "fabsf",
     }
     work = Operand("a", row.c, "scratch", bytes=n * n * row.bytes)
-    cost = v.x(0).elements * n * operations
-    return plain_kernel(v, template, params, work, cost=cost, includes=MATHS)
+    operations = v.x(0).elements * n * many * (PRODUCT + STEP)
+    return plain_kernel(v, template, params, work, operations=operations, includes=MATHS)
 
 
 @op("Det", extents=OF_MATRICES)
 def determinant(v: View) -> Kernel:
-    return _eliminated(v, "det", 6.0)
+    return _eliminated(v, "det", 1.0)
 
 
 @op(
@@ -275,7 +277,7 @@ def determinant(v: View) -> Kernel:
 )
 def inverse(v: View) -> Kernel:
     """A matrix without an inverse gets infinities or NaN."""
-    return _eliminated(v, "inverse", 12.0)
+    return _eliminated(v, "inverse", 2.0)
 
 
 for _name in WINDOWS:

@@ -18,6 +18,7 @@ import numpy as np
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, TensorType, View
+from mlftool.ir.operations import times
 from mlftool.ops.base import Attributes, Kernel, Known, Operand, Trait, op
 from mlftool.ops.scalar import around, literal
 
@@ -80,6 +81,11 @@ def _has_ties(n: int, steps: int) -> bool:
     return n >= 2 * (steps & -steps)
 
 
+# The greatest element, the sum and the shares; and what an exponential is worth.
+_ELEMENT = times(load=3, loop=3, whole=7, choose=1, softmax_share=1, clamp_i32=1, store=1)
+_WHOLE, _PARTS = times(load=1, min_i32=1), times(softmax_worth=1, min_i32=1)
+
+
 @op(NAME, Trait.SAME_RANK, Trait.AXIS, reads=(0,), stores=3)
 def softmax(v: View) -> Kernel:
     """Inputs are x, its scale and zero point, which has no effect, and those of the output."""
@@ -102,7 +108,8 @@ def softmax(v: View) -> Kernel:
                 **{"zero": zero, "low": low, "high": high},
             },
             around(v, Operand("table", "float", "const", array=table), x=x),
-            cost=v.y.elements * 40.0,
+            operations=v.y.elements
+            * times(load=4, add=1, mul=1, div=1, quantize=1, loop=3, whole=6, choose=1, store=1),
             inplace=(x,) if v.y.dtype.bytes == 1 else (),
         )
     m, shift = _steps(y_scale)
@@ -119,7 +126,8 @@ def softmax(v: View) -> Kernel:
             **{"last": table.size - 1, "whole": whole},
         },
         around(v, *(Operand(k, "uint32_t", "const", array=a) for k, a in parts.items()), x=x),
-        cost=v.y.elements * (30.0 if whole else 45.0),
+        operations=v.y.elements * (_ELEMENT + 2 * (_WHOLE if whole else _PARTS))
+        + v.y.elements / n * times(softmax_factor=1, whole=4),
         includes=("mlf/softmax.h",),
         inplace=(x,) if v.y.dtype.bytes == 1 else (),
     )

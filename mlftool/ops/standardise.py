@@ -15,8 +15,10 @@ import numpy as np
 from onnx import NodeProto
 
 from mlftool.frozen import frozen, replace
+from mlftool.ir.dtype import DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.operations import NOTHING, Operations, of_text, times
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import OF_BATCHES, OF_ROWS, as_it_is, each_alone
 from mlftool.onnx_rules.protos import attributes
@@ -91,10 +93,19 @@ def _rows(v: View, rows: Rows, centre: bool, factor: str, places: list[str]) -> 
             *around(v, *read_by(v, reads), *store.operands, x=load.tensor),
             *(Operand(n, c, "out", extra[n]) for n, c in kinds.items()),
         ),
-        cost=v.y.elements * 20.0,
+        operations=v.y.elements * _of_element(result, m.dtype, centre)
+        + rows.outer * (of_text(factor, m.dtype) + times(div=1, whole=4)),
         includes=("mlf/kernel.h", "mlf/math.h", *load.includes, *store.includes),
         inplace=((load.tensor,) if shrinks else ()) + store.inplace,
     )
+
+
+def _of_element(result: str, row: DType, centre: bool) -> Operations:
+    """A pass for the mean, one for the squares and one for the result."""
+    passes = 3 if centre else 2
+    sums = of_text("sum += (x[k] - mean) * (x[k] - mean)", row)
+    made = sums + of_text(result, row) + times(load=1, loop=passes, store=1, whole=1)
+    return made + (of_text("total += x[k]", row) + of_text("x - mean", row) if centre else NOTHING)
 
 
 def _layer(v: View, centre: bool) -> Kernel:
@@ -278,7 +289,9 @@ def local_response(v: View) -> Kernel:
             "zero": m.lit(0),
             "power": m.call("pow", base, m.lit(v.attr("beta", 0.75))),
         },
-        cost=v.y.elements * (100.0 + 4 * size),
+        operations=v.y.elements
+        * (of_text(m.call("pow", base, ""), row) + size * of_text("sum += x[k] * x[k]", row))
+        + v.y.elements * (times(load=1, div=1, store=1, loop=size + 1, whole=10)),
         includes=("mlf/math.h",),
     )
 

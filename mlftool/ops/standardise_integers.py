@@ -18,6 +18,7 @@ import numpy as np
 
 from mlftool.frozen import frozen
 from mlftool.ir.graph import Array, TensorType, View
+from mlftool.ir.operations import times
 from mlftool.ops.base import Attributes, Kernel, Known, Operand, Trait, op
 from mlftool.ops.scalar import around
 
@@ -79,6 +80,10 @@ def fits(attrs: Attributes, x: TensorType, y: TensorType, known: Known) -> bool:
     return x.dtype.is_int8 and y.dtype.is_int8 and _of(attrs, x.shape, known) is not None
 
 
+# The sums, then the result.
+_ELEMENT = times(load=4, loop=2, whole=6, times=3, high_word=2, shift_even=1, clamp_i32=1, store=1)
+
+
 @op(NAME, Trait.SAME_RANK, reads=(0,), stores=3)
 def layer_normalisation(v: View) -> Kernel:
     shape, x = v.x(0).shape, v.core.inputs[0]
@@ -103,7 +108,7 @@ def layer_normalisation(v: View) -> Kernel:
             Operand("addends", "int32_t", "const", array=numbers.addends),
             x=x,
         ),
-        cost=v.y.elements * 25.0,
+        operations=v.y.elements * _ELEMENT + v.y.elements / n * times(one_over_root=1, whole=10),
         includes=("mlf/standardise.h",),
         inplace=(x,),
     )

@@ -13,6 +13,7 @@ from onnx import NodeProto
 from mlftool.ir import dtype
 from mlftool.ir.dtype import slots, string
 from mlftool.ir.graph import TensorType, View
+from mlftool.ir.operations import times
 from mlftool.onnx_rules.boxes import Made, filled, static_input
 from mlftool.onnx_rules.protos import plain_attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
@@ -65,7 +66,7 @@ def full_match(v: View) -> Kernel:
             Operand("column", "uint8_t", "const", array=made.column),
             Operand("next", "uint16_t", "const", array=made.next),
         ),
-        cost=v.y.elements * 300.0,
+        operations=v.y.elements * 32 * times(load=2, whole=3, loop=1),
     )
 
 
@@ -261,7 +262,7 @@ def tf_idf(v: View) -> Kernel:
             Operand("gram", "int32_t", "const", array=table),
             *([] if mode == "TF" else [Operand("weight", "float", "const", array=weights)]),
         ),
-        cost=len(grams) * v.x(0).elements * 8.0,
+        operations=len(grams) * v.x(0).elements * times(load=2, whole=3, loop=1),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlftool.ir.graph import Array, TensorType, View
+from mlftool.ir.operations import PRODUCT, times
 from mlftool.onnx_rules.scope import Refuse
 from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
@@ -48,7 +49,8 @@ def coupling(v: View) -> Kernel:
     rows = v.y.elements // n
     params = {"rows": rows, "n": n, "pairs": math.comb(n, 2), "most": max(FEWEST_ROUNDS, n)}
     q, qp = (Operand(k, "float", "scratch", bytes=4 * m) for k, m in (("q", n * n), ("qp", n)))
-    return plain_kernel(v, "svm_coupling", params, q, qp, cost=rows * n * n * 200.0)
+    operations = rows * n * n * 25 * (PRODUCT + times(load=2, loop=1))
+    return plain_kernel(v, "svm_coupling", params, q, qp, operations=operations)
 
 
 @ml("SVMClassifier", post_transform=TRANSFORMS, kernel_type=SVM_KERNELS)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
+from mlftool.ir.operations import STEP, times
 from mlftool.ops.base import Kernel, Operand, Trait, op
 from mlftool.ops.scalar import Exact, Scalar, around
 
@@ -29,6 +30,6 @@ def table(v: View) -> Kernel:
             "store": "y[i0] = table[(uint8_t)x[i0]];",
         },
         around(v, Operand("table", v.y.dtype.c, "const", array=v.known(1)), x=x),
-        cost=v.y.elements * 4.0,
+        operations=v.y.elements * (STEP + times(load=1)),
         inplace=(x,) if v.y.dtype.bytes == 1 else (),
     )

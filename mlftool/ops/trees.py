@@ -5,6 +5,7 @@ Nodes are arrays; a child that is negative is leaf number -1 - child.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from mlftool.frozen import frozen
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Array, TensorType, View
+from mlftool.ir.operations import times
 from mlftool.onnx_rules.boxes import OF_BATCHES
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.plain import float_of, plain_kernel
@@ -60,6 +62,11 @@ class Forest:
         made.check(v)
         return made
 
+    @property
+    def depth(self) -> float:
+        """Of a leaf, if its tree is balanced."""
+        return math.log2(2 + len(self.features) / max(1, self.roots.size))
+
     def check(self, v: View) -> None:
         nodes, leaves = len(self.features), self.starts.size - 1
         inside = (
@@ -89,6 +96,9 @@ def _result(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> Ten
     return TensorType(x.dtype, (x.shape[0], int(attrs["n_targets"])))
 
 
+_NODE = times(load=4, less=1, choose=2, whole=4, loop=1)
+
+
 @op("mlf.Trees", result=_result, extents=OF_BATCHES)
 def trees(v: View) -> Kernel:
     """Sums, means, least or largest of the weights that each target gets: TreeEnsemble's scores."""
@@ -111,6 +121,8 @@ def trees(v: View) -> Kernel:
     if np.any(modes == MEMBER):
         tables += _members(v, modes, row)
     samples, features = v.x(0).shape
+    weights = forest.targets.size / max(1, forest.starts.size - 1)
+    leaf = times(load=3, loop=1, whole=6) + weights * times(load=3, add=1, store=1, loop=1)
     infinity = literal({LEAST: np.inf, MOST: -np.inf}.get(how, 0), row)
     return plain_kernel(
         v,
@@ -131,7 +143,7 @@ def trees(v: View) -> Kernel:
             "average": literal(forest.roots.size, row) if how == AVERAGE else "",
         },
         *tables,
-        cost=samples * forest.roots.size * 100.0,
+        operations=samples * forest.roots.size * (forest.depth * _NODE + leaf),
     )
 
 

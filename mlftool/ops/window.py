@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlftool.ir.graph import View
+from mlftool.ir.operations import Operations, of_text, times
 from mlftool.ir.relay import LAYOUTS, Rule, Site, window
 from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is
 from mlftool.onnx_rules.draft import Draft
@@ -75,6 +76,17 @@ def _reaches_outside(v: View) -> bool:
     )
 
 
+def _of_window(v: View) -> Operations:
+    """Of an element of a window: its axes are short loops, which vanish where they are shortest."""
+    kernel = v.attr("kernel_shape")
+    if math.prod(kernel) <= UNROLLED and not _reaches_outside(v):
+        return times(load=1, whole=1)
+    return times(load=1, loop=1, whole=1 + 12 / max(1, kernel[-1]))
+
+
+UNROLLED = 4  # elements
+
+
 def pool(
     v: View,
     name: str,
@@ -117,7 +129,10 @@ def pool(
             *around(v, *store.operands, x=load.tensor),
             *([Operand("places", "int64_t", "out", v.node.outputs[1])] if place else []),
         ),
-        cost=steps * 4.0,
+        operations=steps * (_of_window(v) + of_text(step, v.y.dtype))
+        + max(0, steps - v.x(0).elements) * load.operations
+        + math.prod(out) * (of_text(finish, v.y.dtype) + times(loop=1, store=1, whole=1))
+        + math.prod(out[:-1]) * times(loop=1, whole=8),
         includes=("mlf/kernel.h", *includes, *load.includes, *store.includes),
         inplace=store.inplace,
         overlap=_overlap(v, load.tensor, store.operands),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from mlftool.errors import MlfError, Problem
 from mlftool.frozen import field, frozen
 from mlftool.ir.graph import Graph
+from mlftool.ops import Trait, is_a
 from mlftool.plan.patches import AUTO, OFF, Choice, choices, cut
 from mlftool.plan.program import Program
 from mlftool.sizes import bytes_of
@@ -68,7 +69,8 @@ def in_budget(program: Program, most: int, lowered: Lower, file: str, hint: str)
     need = made.memory.size_bytes + ends
     if need <= most:
         return made
-    runs = sum(1 for c in made.calls if c.kernel.turns)
+    loops = (Trait.LOOP, Trait.SCAN)
+    runs = sum(c.kernel.turns != {} and not any(is_a(c.node, t) for t in loops) for c in made.calls)
     how = f"with {runs} {'run' if runs == 1 else 'runs'} of layers in bands" if runs else "whole"
     text = f"{need} bytes of RAM are the least found, {how} ({ends} of inputs and outputs); "
     raise MlfError(Problem("MLF0119", f"{text}expected at most {most}", file, help=hint))

@@ -19,8 +19,8 @@ from mlftool.ops.scales import scaled
 from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import plan_memory
 from mlftool.plan.prefix_code import coded
+from mlftool.plan.prices import instructions
 from mlftool.plan.program import Call, Program, content_of
-from mlftool.plan.soft_floats import operation
 from mlftool.targets import Target
 from mlftool.targets.pools import Pool
 
@@ -65,8 +65,8 @@ class _Stored:
         order = ">" if self.target.big_endian else "<"
         octets = self.elements.astype(self.elements.dtype.newbyteorder(order)).view(np.uint8)
         made = (
-            _of_scales(self.elements, operation(self.target)),
-            _of_halves(self.elements, operation(self.target)),
+            _of_scales(self.elements, self.target),
+            _of_halves(self.elements, self.target),
             _in_code(self.elements, self.operand.ctype, "prefix"),
             _in_code(octets, "uint8_t", "octets"),
         )
@@ -89,21 +89,21 @@ class _Choice:
         return self.form.instructions * len(self.array.steps)
 
 
-def _of_scales(elements: Array, float_operation: float) -> _Form | None:
+def _of_scales(elements: Array, target: Target) -> _Form | None:
     found = scaled(elements)
     if found is None:
         return None
     arrays = {"scales": ("float", found.scales), "numbers": ("int8_t", found.numbers)}
-    cost = found.instructions(float_operation)
+    cost = instructions(found.operations, target)
     return _Form(Packed("scaled", found.numbers.shape), arrays, cost)
 
 
-def _of_halves(elements: Array, float_operation: float) -> _Form | None:
+def _of_halves(elements: Array, target: Target) -> _Form | None:
     found = halves(elements)
     if found is None:
         return None
     count = found.words.size
-    cost = count * found.instructions(fpu=not float_operation)
+    cost = instructions(count * found.each, target)
     return _Form(Packed(found.type, (count,)), {"halves": ("uint16_t", found.words)}, cost)
 
 

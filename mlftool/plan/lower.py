@@ -46,8 +46,10 @@ def _with_parts(call: Call, target: Target, file: str, choose: Choose | None) ->
     size = max(p.memory.size_bytes for p in parts.values())
     turns = call.kernel.turns
     macs = sum(turns.get(k, 1) * c.kernel.macs for k, p in parts.items() for c in p.calls)
-    known = sum(n * c.kernel.cost for k, n in turns.items() for c in parts[k].calls)
+    # Of those that run who knows how often: one of them, once.
+    often = {k: turns.get(k, 1 / len(parts)) for k in parts}
+    inside = sum(often[k] * c.kernel.cost for k, p in parts.items() for c in p.calls)
     arena = (Operand("arena", "uint8_t", "scratch", bytes=size, planned=True),) if size else ()
     kernel = replace(call.kernel, operands=(*call.kernel.operands, *arena), macs=macs)
-    kernel = replace(kernel, cost=kernel.cost + known)
+    kernel = replace(kernel, cost=kernel.cost + inside)
     return replace(call, kernel=kernel, parts=parts)

@@ -10,8 +10,8 @@ from functools import partial
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.ir.graph import Graph, Node, View
 from mlftool.ops import OPS, Kernel, Trait, UnsupportedError, is_a
+from mlftool.plan.prices import priced
 from mlftool.plan.program import Call
-from mlftool.plan.soft_floats import with_soft_floats
 from mlftool.targets import Target, debug_level
 from mlftool.targets.kernels import KERNELS, Specialised
 
@@ -59,7 +59,7 @@ def offers(v: View, target: Target, measured: bool = False) -> tuple[Kernel, ...
     if not any(s.replaces_portable and made is not None for s, made in bids):
         portable = OPS[v.node.op].kernel(v)
         found += [_apart(portable, target)] if portable else []
-    found = [with_soft_floats(k, v, target) for k in found]
+    found = [priced(k, v, target) for k in found]
     made = sorted(found, key=partial(_order, target))
     if debug_level() >= 2:
         texts = ", ".join(f"{b.name} {b.cost:.0f}" for b in made)

@@ -21,6 +21,7 @@ class Feature:
 
 FEATURES: Mapping[str, Feature] = {
     "fpu": Feature("single-precision hardware floats"),
+    "doubles": Feature("double-precision hardware floats"),
     "dsp": Feature("ARMv7E-M SIMD in core registers", llvm="dsp"),
     "mve": Feature("Helium", llvm="mve"),
     "registers": Feature("thirty-two registers and no vectors"),
@@ -93,33 +94,38 @@ def _riscv(arch: str, features: str, abi: str) -> tuple[str, Target]:
 
 TARGETS: Mapping[str, Target] = dict(
     (
-        _target("host", "c -keys=cpu -model=host", "fpu vector", ""),
-        _target("x86-64-v3", "c -keys=cpu -mcpu=x86-64-v3", "fpu vector avx2", "-march=x86-64-v3"),
+        _target("host", "c -keys=cpu -model=host", "fpu doubles vector", ""),
+        _target(
+            "x86-64-v3",
+            "c -keys=cpu -mcpu=x86-64-v3",
+            "fpu doubles vector avx2",
+            "-march=x86-64-v3",
+        ),
         # VNNI is not part of the level, but every later processor of interest has it.
         _target(
             "x86-64-v4",
             "c -keys=cpu -mcpu=x86-64-v4",
-            "fpu vector avx2 avx512",
+            "fpu doubles vector avx2 avx512",
             "-march=x86-64-v4 -mavx512vnni",
         ),
         _target(
             "aarch64",
             "c -keys=arm_cpu,cpu -mtriple=aarch64-linux-gnu",
-            "fpu",
+            "fpu doubles",
             "-march=armv8-a",
             "aarch64-linux-gnu",
         ),
         _target(
             "armv7-a",
             "c -keys=arm_cpu,cpu -mtriple=armv7a-linux-gnueabihf",
-            "fpu",
+            "fpu doubles",
             "-march=armv7-a+fp -mfloat-abi=hard",
             "arm-linux-gnueabihf",
         ),
         _target(
             "powerpc",
             "c -keys=cpu -mtriple=powerpc-linux-gnu",
-            "fpu",
+            "fpu doubles",
             "-mcpu=powerpc -mhard-float",
             "powerpc-linux-gnu",
             big_endian=True,
@@ -127,16 +133,16 @@ TARGETS: Mapping[str, Target] = dict(
         _cortex_m("cortex-m0", "narrow", "-mfloat-abi=soft"),
         _cortex_m("cortex-m3", "", "-mfloat-abi=soft"),
         _cortex_m("cortex-m4", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv4-sp-d16"),
-        _cortex_m("cortex-m7", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv5-d16"),
+        _cortex_m("cortex-m7", "dsp fpu doubles", "-mfloat-abi=hard -mfpu=fpv5-d16"),
         _cortex_m("cortex-m33", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv5-sp-d16"),
         # MVE float instructions flush subnormals to zero, and gcc vectorises with them unasked:
         # results would differ from the host's. The scalar FPU and integer MVE stay.
-        _cortex_m("cortex-m55", "dsp fpu mve", "-mfloat-abi=hard", without="+nomve.fp"),
+        _cortex_m("cortex-m55", "dsp fpu doubles mve", "-mfloat-abi=hard", without="+nomve.fp"),
         _riscv("rv32imc", "", "ilp32"),
         _riscv("rv32imac", "", "ilp32"),
         _riscv("rv32imafc", "fpu", "ilp32f"),
         _riscv("rv64imac", "", "lp64"),
-        _riscv("rv64gc", "fpu", "lp64d"),
+        _riscv("rv64gc", "fpu doubles", "lp64d"),
     )
 )
 

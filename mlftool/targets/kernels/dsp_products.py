@@ -12,6 +12,7 @@ from dataclasses import replace
 from mlftool.ir.dtype import float32, int32
 from mlftool.ir.graph import View
 from mlftool.ir.holes import Number
+from mlftool.ir.operations import NOTHING
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.matmul import one_scale, product
 from mlftool.ops.scalar import number
@@ -64,5 +65,6 @@ def products(v: View) -> Kernel | None:
         },
         operands=(*made.operands, panel),
         cost=made.macs * 1.3 + outputs * 20.0 + turned * 5.0,
+        operations=NOTHING,
         includes=(*made.includes, "mlf/dsp.h"),
     )

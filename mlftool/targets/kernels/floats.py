@@ -39,7 +39,7 @@ def _tall(v: View, shared: bool, narrow: bool = False) -> Kernel | None:
 
 def _plain(v: View, shared: bool) -> Kernel | None:
     made = _tall(v, shared)
-    return made and replace(made, name="fpu.tall", cost=made.cost * 0.9)
+    return made and replace(made.taking(0.9), name="fpu.tall")
 
 
 def _contracted(v: View, shared: bool) -> Kernel | None:
@@ -47,9 +47,8 @@ def _contracted(v: View, shared: bool) -> Kernel | None:
     if not _is_float(v):
         return None
     made = depthwise(v) or _tall(v, shared) or any_rank(v)
-    return replace(
-        made, name=f"fused.{made.name}", params={**made.params, "fused": True}, cost=made.cost * 0.7
-    )
+    params = {**made.params, "fused": True}
+    return replace(made.taking(0.7), name=f"fused.{made.name}", params=params)
 
 
 @kernel(*FLOATS, needs="fpu", unless="fused size", replaces_portable=True)
@@ -88,7 +87,7 @@ def narrow_tall(v: View) -> Kernel | None:
 @kernel(*FLOATS, needs="size fused", unless="vector")
 def narrow_fused(v: View) -> Kernel | None:
     made = _narrow(v, "fused")
-    return made and replace(made, params={**made.params, "fused": True}, cost=made.cost * 0.7)
+    return made and replace(made.taking(0.7), params={**made.params, "fused": True})
 
 
 def _narrow(v: View, name: str) -> Kernel | None:

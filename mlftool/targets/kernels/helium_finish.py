@@ -91,6 +91,11 @@ class Finish:
     bits: int = 8  # of what `vector` makes
     hoisted: tuple[str, ...] = ()
 
+    @property
+    def lanes(self) -> int:
+        """How many elements it computes at once."""
+        return 4 if self.vector else 1
+
 
 def finish(c: Contraction, q: Quantisation, shape: Shape, less: int = 0) -> Finish:
     """`less` is taken from each input before it is multiplied."""

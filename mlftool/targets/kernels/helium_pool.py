@@ -60,7 +60,7 @@ def _bid(v: View, portable: Kernel | None, finish: tuple[str, ...]) -> Kernel | 
     if portable.params["padded"] or channels % LANES:
         return None
     return replace(
-        portable,
+        portable.taking(1 / LANES),
         name="helium.average",
         template="helium_pool.c.j2",
         params={
@@ -69,7 +69,6 @@ def _bid(v: View, portable: Kernel | None, finish: tuple[str, ...]) -> Kernel | 
             "channels": channels,
             "finish": finish,
         },
-        cost=portable.cost / LANES,
         includes=("mlf/mve_sums.h",),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mlftool.ir.graph import View
+from mlftool.ir.operations import NOTHING
 from mlftool.ops import OPS
 from mlftool.ops.base import Kernel
 from mlftool.ops.softmax_integers import NAME
@@ -29,5 +30,6 @@ def lines(v: View) -> Kernel | None:
         template="helium_softmax.c.j2",
         params={k: p[k] for k in ("outer", "n", "m", "shift", "zero", "last", "high")},
         cost=v.y.elements * ELEMENT + p["outer"] * LINE,
+        operations=NOTHING,
         includes=("mlf/mve_softmax.h",),
     )

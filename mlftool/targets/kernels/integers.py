@@ -80,7 +80,7 @@ _TIMES_NARROW = {"depthwise": 2.1, "blocked": 3.0}
 
 
 def _named(made: Kernel | None, times: float = _TIMES) -> Kernel | None:
-    return made and replace(made, name=f"integers.{made.name}", cost=made.cost * times)
+    return made and replace(made.taking(times), name=f"integers.{made.name}")
 
 
 def _soft(made: Kernel | None) -> Kernel | None:

@@ -42,10 +42,9 @@ def _interleaved(v: View, times: float) -> Kernel | None:
     single = made.params["rows"] == 1 and (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
     weights = pack_rows(c.weights, columns)
     return replace(
-        made,
+        made.taking(times),
         name="interleaved.blocked",
         template="interleaved_s8.c.j2",
         params={**made.params, "steps": 4 if single else 1},
         operands=tuple(replace(o, array=weights) if o.name == "w" else o for o in made.operands),
-        cost=made.cost * times,
     )

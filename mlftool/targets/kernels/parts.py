@@ -210,6 +210,8 @@ class Finish(Protocol):
     def includes(self) -> tuple[str, ...]: ...
     @property
     def inplace(self) -> tuple[str, ...]: ...
+    @property
+    def lanes(self) -> int: ...
 
 
 @frozen
@@ -250,6 +252,7 @@ class Tile:
             cost=self.cost,
             compact=self.small,
             macs=self.c.macs,
+            lanes=finish.lanes,
             includes=("mlf/kernel.h", *self.header.split(), *finish.includes),
             inplace=(*finish.inplace, *over),
             overlap=order.overlap if order else self.overlap,

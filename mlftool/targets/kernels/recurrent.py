@@ -26,9 +26,9 @@ def _packs(v: View) -> bool:
 def _in(v: View, panels: Panels, name: str, each: float) -> Kernel | None:
     if not _packs(v):
         return None
-    made = recurrent(v, panels)
+    made = recurrent(v, panels, each)
     packed = tuple(_packed(v, panels, made.params["plain"], o) for o in made.operands)
-    return replace(made, name=f"{name}.recurrent", cost=made.macs * each, operands=packed)
+    return replace(made, name=f"{name}.recurrent", operands=packed)
 
 
 def _packed(v: View, panels: Panels, plain: int, operand: Operand) -> Operand:

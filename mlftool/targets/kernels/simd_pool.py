@@ -104,10 +104,9 @@ def _in_vectors(
         return None
     how = {"vector": vector[0], "lanes": vector[1], "start": start, "taken": taken, "lines": lines}
     return replace(
-        made,
+        made.taking(1 / vector[1]),
         name=name,
         template="simd_pool.c.j2",
         params={**made.params, **how},
-        cost=made.cost / vector[1],
         includes=(*made.includes, "mlf/simd_pool.h"),
     )

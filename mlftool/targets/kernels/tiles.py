@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.frozen import frozen, replace
+from mlftool.frozen import frozen
 from mlftool.ir.graph import View
 from mlftool.ir.rounding import Rounding
 from mlftool.ops import OPS
@@ -49,7 +49,7 @@ _PORTABLE = 1.6
 @kernel(*BYTES, needs="registers fpu", replaces_portable=True)
 def portable(v: View) -> Kernel | None:
     made = OPS[v.node.op].kernel(v)
-    return made and replace(made, cost=made.cost * _PORTABLE)
+    return made and made.taking(_PORTABLE)
 
 
 @byte_kernel("registers", "fpu size", totals=True)
