@@ -255,7 +255,7 @@ def test_operators_stay_cheap_to_own() -> None:
 
     The importer counts, too, and what rules share: facts of operators move from its tables to their
     records in `ops`. The integer form of an operator that has one is an operator, too. What a
-    message advises, importer/remedies.py, is of no operator. A line or so of each is what its kernel
+    message advises, importer/remedies.py, is of no operator. A line of each is what its kernel
     does, from which plan/prices.py estimates instructions.
     """
 
