@@ -10,7 +10,6 @@ from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 from mlftool.ir.operations import Operations
 
-
 ENOUGH = 512  # elements that tell of most arrays that they are none
 
 
