@@ -24,8 +24,8 @@ def canonicalise(graph: Graph) -> Graph:
         _drop_identities,
         _views,
         _matmul,
+        _own_spelling,  # before an Add becomes a C, which beta would multiply
         _gemm_bias,
-        _own_spelling,
         _separate_bias,
     )
     for rule in rules:
