@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlftool.ir import relay
+from mlftool.ir.dtype import float64
 from mlftool.ir.graph import Node, TensorType
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import Draft
@@ -19,7 +20,7 @@ from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.shaping import Bounds, Element, exactly, largest_of, least_of, reckoned
 from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
-from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
+from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared, integer_of
 
 
 def _wide(m: Maths) -> str:
@@ -74,7 +75,7 @@ def _pow(m: Maths, a: Scalar, b: Scalar) -> str:
     if not m.dtype.is_float:
         if not b.dtype.is_float:
             return f"mlf_pow_integer((int64_t){a}, (int64_t){b})"
-        return f"mlf_i64_of_double(mlf_pow((double){a}, (double){b}))"
+        return integer_of(m.dtype, float64, f"mlf_pow((double){a}, (double){b})")
     simple = {1: str(a), 2: f"{a} * {a}", -1: f"{m.lit(1)} / {a}"}  # as exact as any
     if b.value in simple:
         return simple[int(b.value or 0)]

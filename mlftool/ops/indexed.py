@@ -28,7 +28,7 @@ from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Facts, Kernel, Trait, of_form, op, record, shown
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.movement import copied, strides_of
-from mlftool.ops.scalar import fetch, tensor_operand
+from mlftool.ops.scalar import fetch, integer_of, tensor_operand
 
 
 def place(terms: Sequence[str], shape: Sequence[int]) -> str:
@@ -320,14 +320,14 @@ def one_hot(v: View) -> Kernel:
     inner = math.prod(v.y.shape[axis + 1 :])
     row = v.x(0).dtype
     index = fetch(row, "indices", f"i0 * {inner} + i2")
-    cast = f"mlf_i64_of_{'double' if row.bits == 64 else 'float'}" if row.is_float else "(int64_t)"
+    at = integer_of(int64, row, index) if row.is_float else f"(int64_t)({index})"
     which = f"at == i1 || at == i1 - {depth} ? 1 : 0"
     kernel = copied(
         v,
         "one_hot",
         [outer, depth, inner],
         which,
-        statements=[f"const int64_t at = {cast}({index});"],
+        statements=[f"const int64_t at = {at};"],
         reads=[tensor_operand(v.graph, "indices", v.core.inputs[0])],
         x=v.core.inputs[2],
     )

@@ -22,7 +22,7 @@ from mlftool.onnx_rules.shaping import of_first
 from mlftool.ops.base import Facts, Kernel, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.plain import plain_kernel
-from mlftool.ops.scalar import Exact, Scalar, settle, widen
+from mlftool.ops.scalar import Exact, Scalar, integer_of, settle, widen
 
 CONVERT = ("mlf/convert.h",)
 
@@ -56,9 +56,7 @@ def _cast(m: Maths, a: Scalar, *, saturate: int = 1, round_mode: str = "up") -> 
     if out.is_float:
         return Exact(a) if source.codec and out.bits == 32 else Exact(f"({out.c}){a}")
     if source.is_float:
-        name = "double" if source.bits == 64 else "float"
-        kind = {"uint64": "u64", "uint32": "i64", "int64": "i64"}.get(out.name, "i32")
-        return f"mlf_{kind}_of_{name}({a})"
+        return integer_of(out, source, str(a))
     return str(a)
 
 

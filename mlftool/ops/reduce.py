@@ -17,7 +17,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from mlftool.frozen import frozen
-from mlftool.ir.dtype import DType, float32, int32, int64
+from mlftool.ir.dtype import DType, float32, float64, int32, int64
 from mlftool.ir.graph import Node, View
 from mlftool.ir.operations import Operations, of_text, times
 from mlftool.ir.relay import Rule, Site
@@ -30,7 +30,15 @@ from mlftool.onnx_rules.shaping import Bounds, Element, least_of
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Kernel, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
-from mlftool.ops.scalar import Scalar, around, expressed, literal, settle, tensor_operand
+from mlftool.ops.scalar import (
+    Scalar,
+    around,
+    expressed,
+    integer_of,
+    literal,
+    settle,
+    tensor_operand,
+)
 
 BLOCK = 256
 
@@ -78,13 +86,13 @@ def _square(m: Maths, x: str) -> str:
 def _root(m: Maths, acc: str, count: str) -> str:
     if m.dtype.is_float:
         return m.root(acc)
-    return f"({m.dtype.c})mlf_i64_of_double(sqrt((double){acc}))"
+    return f"({m.dtype.c}){integer_of(m.dtype, float64, f'sqrt((double){acc})')}"
 
 
 def _log(m: Maths, acc: str, count: str) -> str:
     if m.dtype.is_float:
         return m.call("log", acc)
-    return f"({m.dtype.c})mlf_i64_of_double(mlf_log((double){acc}))"
+    return f"({m.dtype.c}){integer_of(m.dtype, float64, f'mlf_log((double){acc})')}"
 
 
 def _log_add_exp(m: Maths, a: str, b: str) -> str:

@@ -133,6 +133,12 @@ def settle(dtype: DType, text: str) -> str:
     return f"({dtype.c})({text})"
 
 
+def integer_of(dtype: DType, source: DType, text: str) -> str:
+    """A float without its fraction as an integer, as mlf/convert.h has those that do not fit."""
+    kind = {"uint64": "u64", "uint32": "i64", "int64": "i64"}.get(dtype.name, "i32")
+    return f"mlf_{kind}_of_{'double' if source.bits == 64 else 'float'}({text})"
+
+
 def put(dtype: DType, array: str, index: str, value: str) -> str:
     """C statement that stores `value`. Packed tensors must be stored in ascending order."""
     if dtype.packed:

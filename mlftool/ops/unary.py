@@ -15,7 +15,7 @@ from mlftool.onnx_rules.scope import Scope
 from mlftool.ops import folded
 from mlftool.ops.base import Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
-from mlftool.ops.scalar import Exact, Scalar, compared
+from mlftool.ops.scalar import Exact, Scalar, compared, integer_of
 
 MATH = ("mlf/math.h",)
 
@@ -129,7 +129,7 @@ def _shrink(m: Maths, a: Scalar, *, bias: float = 0.0, lambd: float = 0.5) -> st
     if not m.dtype.is_float:  # the parameters are floats all the same
         value = Scalar(f"(double){a}", float64)
         text = _shrink(Maths(float64, float64), value, bias=bias, lambd=lambd)
-        return f"mlf_i64_of_double({text})"
+        return integer_of(m.dtype, float64, text)
     inside = f"{a} > {m.lit(lambd)} ? {a} - {m.lit(bias)} : {m.lit(0)}"
     return f"{a} < {m.lit(-lambd)} ? {a} + {m.lit(bias)} : ({inside})"
 

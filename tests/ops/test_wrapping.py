@@ -11,6 +11,7 @@ import onnx
 import pytest
 from batch import Job, run_jobs
 from onnx import helper, numpy_helper, parser
+from oracle import onnxruntime_float
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.runtime.host import build_runner
@@ -80,3 +81,29 @@ def test_reductions_wrap_around(dtype: str, tmp_path: Path) -> None:
         if oracle is not None:
             with np.errstate(over="ignore"):
                 np.testing.assert_array_equal(job.results[0]["y"], oracle(x))
+
+
+def test_what_floats_give_that_does_not_fit(tmp_path: Path) -> None:
+    """Operators on integers that compute in floats give the least integer then, as Cast does."""
+    x = np.array([100, 3, 2, 0], np.int32)
+    texts = [
+        "z = Shrink <bias=-1e10, lambd=0.5> (x)",
+        "e = Cast <to=1> (x) z = Pow (x, e)",
+        "z = ReduceLogSum <axes=[1], keepdims=0> (x)",
+        "u = Cast <to=7> (x) z = ReduceLogSum <axes=[1], keepdims=0> (u)",
+    ]
+    jobs = [
+        Job(
+            parser.parse_model(
+                f'<ir_version: 8, opset_import: ["": 17]> g (int32[4,1] x) => (int32[n,m] y) '
+                f"<int64[2] s = {{4, 1}}> {{ {text} w = Reshape (z, s) y = Cast <to=6> (w) }}"
+            ),
+            [{"x": x.reshape(4, 1)}],
+        )
+        for text in texts
+    ]
+    run_jobs(jobs, tmp_path)
+    for job in jobs:
+        assert not job.failure
+        (expected,) = onnxruntime_float(job.model, job.feeds)
+        np.testing.assert_array_equal(job.results[0]["y"], expected["y"])
