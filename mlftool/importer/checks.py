@@ -51,6 +51,8 @@ def worded(scope: Scope, node: NodeProto) -> Outcome:
             expected = ", ".join(record.words[a.name])
             text = f"attribute '{a.name}' is '{word[:60]}'; expected one of {expected}"
             return Refuse("MLF0303", text, near and f"did you mean '{near}'?")
+        if record and a.name in record.texts and (wrong := record.texts[a.name](word)):
+            return Refuse("MLF0303", f"{a.name} '{word[:60]}' {wrong}")
     return Next(node)
 
 

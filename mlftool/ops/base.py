@@ -312,6 +312,8 @@ class Op:
     expansion: Expansion | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, Iterable[str]] = field(default_factory=dict)  # that attributes may be
+    # What is wrong with the text of an attribute, or "", before anything else reads it.
+    texts: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
     graphs: tuple[str, ...] = ()  # of control flow: the subgraphs that it must have
     constant: Value | None = None  # where the standard's reference is wrong (ops/folded.py)
     relay: RelayRule | None = None  # its form in Relay

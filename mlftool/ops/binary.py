@@ -128,7 +128,9 @@ def _bitwise(sign: str) -> ExprFn:
 def _prelu(m: Maths, a: Scalar, slope: Scalar) -> str:
     if m.dtype.kind == "u":
         return str(a)
-    return f"{a} < {m.lit(0)} ? {slope} * {a} : {a}"
+    product = _wrapping("*")(m, slope, a)
+    product = product if m.dtype.is_float else f"({m.dtype.c})({product})"
+    return f"{a} < {m.lit(0)} ? {product} : {a}"
 
 
 def _relay_shift(s: Site) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from mlftool.ir.graph import View
 from mlftool.ir.operations import of_text, times
@@ -11,6 +12,23 @@ from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.movement import strides_of
 from mlftool.ops.reduce import BLOCK, joined
 from mlftool.ops.scalar import fetch, literal, settle, tensor_operand
+
+_TERM = r"[A-Za-z]*(\.\.\.[A-Za-z]*)?"
+_EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")
+
+
+def _malformed(equation: str) -> str:
+    """Of others onnx's inference does not end, or gives a shape that no sum has."""
+    plain = equation.replace(" ", "")
+    if not _EQUATION.fullmatch(plain):
+        return "is no equation; expected letters for axes, as in 'ij,jk->ik'"
+    left, _, right = plain.partition("->")
+    letters = right.replace("...", "")
+    if twice := [c for c in letters if letters.count(c) > 1]:
+        return f"has '{twice[0]}' twice behind '->'; expected it once"
+    if unknown := [c for c in letters if c not in left]:
+        return f"has '{unknown[0]}' behind '->' alone; expected a letter of an input"
+    return ""
 
 
 def _labels(v: View) -> tuple[list[list[str]], list[str]]:
@@ -37,7 +55,7 @@ def _axes(term: str, spread: int) -> list[str]:
     return [*before, *middle, *after]
 
 
-@op("Einsum", extents=of_all)
+@op("Einsum", extents=of_all, texts={"equation": _malformed})
 def einsum(v: View) -> Kernel:
     """y[output labels] = sum over all other labels of the product of one element of each operand,
     multiplied from left to right."""

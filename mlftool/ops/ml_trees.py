@@ -19,8 +19,19 @@ from mlftool.ops.base import UnsupportedError
 from mlftool.ops.ml import FLOAT, as_many, classified, labels_of, ml, transformed, unchanged_alone
 
 NODES = ("treeids", "nodeids", "modes", "truenodeids", "falsenodeids", "featureids")
+WEIGHTS = ("treeids", "nodeids", "ids")
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+
+
+def _counts(s: Steps, prefix: str) -> tuple[dict[str, int], dict[str, int]]:
+    """The lengths of lists with an entry for each node, and for each weight of a leaf. Raises
+    Refuse where those of one kind differ."""
+    nodes = {f"nodes_{name}": len(s.attrs[f"nodes_{name}"]) for name in NODES}
+    weights = {f"{prefix}_{name}": len(s.attrs[f"{prefix}_{name}"]) for name in WEIGHTS}
+    as_many("nodes", nodes)
+    as_many("weights", weights)
+    return nodes, weights
 
 
 @dataclass
@@ -36,12 +47,10 @@ class _Forest:
 
     def __post_init__(self) -> None:
         attrs = self.s.attrs
-        counts = {f"nodes_{name}": len(attrs[f"nodes_{name}"]) for name in NODES}
-        as_many("nodes", {**counts, "nodes_values": self.numbers("nodes_values").size})
-        names = [f"{self.prefix}_{name}" for name in ("treeids", "nodeids", "ids")]
-        weights = f"{self.prefix}_weights"
-        counts = {name: len(attrs[name]) for name in names}
-        as_many("weights", {**counts, weights: self.numbers(weights).size})
+        nodes, weights = _counts(self.s, self.prefix)
+        as_many("nodes", {**nodes, "nodes_values": self.numbers("nodes_values").size})
+        name = f"{self.prefix}_weights"
+        as_many("weights", {**weights, name: self.numbers(name).size})
         missing = attrs.get("nodes_missing_value_tracks_true")
         pairs = list(zip(attrs["nodes_treeids"], attrs["nodes_nodeids"], strict=True))
         if missing and len(missing) != len(pairs):
@@ -190,6 +199,7 @@ def _tree_classifier(s: Steps) -> None:
     """Of two labels only one may have weights: then its score decides, and by how much depends on
     whether it can be a probability."""
     labels, ids = labels_of(s, "classlabels_int64s"), set(s.attrs["class_ids"])
+    _counts(s, "class")
     if len(labels) != 2 or len(ids) != 1:
         # Of two classes onnxruntime asks whether the second's score is positive, not which leads.
         both = len(labels) == 2

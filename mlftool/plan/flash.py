@@ -63,7 +63,8 @@ class _Stored:
         if not self.packable or self.bytes <= STACK_LIMIT_BYTES:
             return ()
         order = ">" if self.target.big_endian else "<"
-        octets = self.elements.astype(self.elements.dtype.newbyteorder(order)).view(np.uint8)
+        row = self.elements.dtype.newbyteorder(order)
+        octets = np.ascontiguousarray(self.elements, row).view(np.uint8)
         made = (
             _of_scales(self.elements, self.target),
             _of_halves(self.elements, self.target),

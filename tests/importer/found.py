@@ -276,4 +276,28 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         """g (float[6,3] x, bool[6] c) => (float[m,n,k] y) <int64[1] a = {2}>
         { p = Compress <axis=0> (x, c) q = Unsqueeze (p, a) y = Concat <axis=2> (q, p) }""",
     ),
+    **{
+        f"equation {equation}": (
+            text,
+            17,
+            f"""g (float[2,2] x) => (float[2,2] y) {{ y = Einsum <equation="{equation}"> (x) }}""",
+        )
+        for equation, text in {
+            "i-j->ij": "is no equation",  # onnx's inference does not end
+            "......->": "is no equation",
+            "ij->ji->j": "is no equation",
+            "ij->jj": "has 'j' twice behind '->'",
+            "ij->ik": "has 'k' behind '->' alone",
+        }.items()
+    },
+    "weights of classes, in lists of other lengths": (
+        "class_nodeids",
+        17,
+        """g (float[2,3] x) => (int64[2] y, float[2,2] z) { y, z = ai.onnx.ml.TreeEnsembleClassifier
+        <nodes_treeids=[0,0,0], nodes_nodeids=[0,1,2], nodes_featureids=[0,0,0],
+        nodes_values=[0.5,0.0,0.0], nodes_modes=["BRANCH_LEQ","LEAF","LEAF"],
+        nodes_truenodeids=[1,0,0], nodes_falsenodeids=[2,0,0], class_treeids=[0,0],
+        class_nodeids=[1,2,2], class_ids=[0,1], class_weights=[0.25,0.75],
+        classlabels_int64s=[0,1], post_transform="NONE"> (x) }""",
+    ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from mlftool import targets
 from mlftool.cli import main
 from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
 from mlftool.describe import bundle
 from mlftool.errors import MlfError
 from mlftool.mlf import Bundle
+from mlftool.ops.base import Operand
 from mlftool.ops.halves import halves
 from mlftool.ops.scales import scaled
+from mlftool.plan import flash
 from mlftool.plan.budget import cost, ends_bytes
 from mlftool.plan.flash import constants_bytes
 from mlftool.plan.prefix_code import LONGEST, MOST_VALUES, Coded, code_lengths, coded
@@ -343,6 +346,15 @@ def test_codes_are_complete_and_short(counts: list[int]) -> None:
     if lengths.max() < LONGEST:
         odds = np.array(counts) / sum(counts)
         assert (odds * lengths).sum() <= -(odds * np.log2(odds)).sum() + 1
+
+
+@pytest.mark.parametrize("order", [np.transpose, lambda a: np.broadcast_to(a[:1], a.shape)])
+def test_arrays_in_any_order_of_memory_have_forms(order: Callable[[Any], Any]) -> None:
+    values = order(np.arange(1200).reshape(40, 30).astype(np.float32) % 5)
+    operand = Operand("w", "float", "const", array=values)
+    forms = flash._Stored(operand, (0,), True, targets.TARGETS["cortex-m4"]).forms
+    assert forms
+    assert all(form.bytes < values.nbytes for form in forms)
 
 
 def test_what_has_no_code() -> None:

@@ -15,7 +15,7 @@ from mlftool.ops.base import Kernel
 from mlftool.plan.select import offers
 from mlftool.targets import TARGETS
 
-DEPTH, MANY = 64, 64
+DEPTH, MANY = 512, 64  # sums that cost more than what follows them
 LEAST = 0.35  # of the price: stores of channels that are added are left out
 PIXELS = (1, 6)
 FORMS = [(t, o) for t in TARGETS for o in ("speed", "size")]

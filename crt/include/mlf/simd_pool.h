@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+#if defined(__AVX2__)
 /* Vectors of 16 bytes or 8 floats: one number in all lanes, loads, and `value` where it wins over
  * `acc`. */
 #define MLF_WINDOW_(type, element, vector, mask) \
@@ -36,6 +37,7 @@ MLF_WINDOW_(f32, float, mlf_f32x8, mlf_i32x8)
 static inline mlf_f32x8 mlf_max_or_nan_f32(mlf_f32x8 acc, mlf_f32x8 value) {
   return mlf_chosen_f32(acc, value, (mlf_i32x8)(value > acc) | (mlf_i32x8)(value != value));
 }
+#endif
 
 #ifdef __cplusplus
 }
