@@ -28,8 +28,8 @@ def _counts(s: Steps, prefix: str) -> tuple[dict[str, int], dict[str, int]]:
     """The lengths of lists with an entry for each node, and for each weight of a leaf. Raises
     Refuse where those of one kind differ."""
     nodes = {f"nodes_{name}": len(s.attrs[f"nodes_{name}"]) for name in NODES}
-    weights = {f"{prefix}_{name}": len(s.attrs[f"{prefix}_{name}"]) for name in WEIGHTS}
     as_many("nodes", nodes)
+    weights = {f"{prefix}_{name}": len(s.attrs[f"{prefix}_{name}"]) for name in WEIGHTS}
     as_many("weights", weights)
     return nodes, weights
 
