@@ -41,7 +41,6 @@ def test_every_form_gives_the_same_bits(model: str, on_host: dict[str, bytes]) -
         assert on_host[f"{model}_{form}"] == on_host[f"{model}_{first}"], form
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("model", MODELS)
 def test_an_optimiser_changes_no_bit(
     model: str, on_host: dict[str, bytes], optimised: dict[str, bytes]
