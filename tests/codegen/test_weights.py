@@ -224,6 +224,21 @@ def test_a_section_can_be_named(tmp_path: Path) -> None:
     assert ".rodata.tvmgen_m" not in table.stdout
 
 
+@pytest.mark.parametrize(
+    ("flags", "alignment_bytes"), [((), 16), (("-march=x86-64-v3",), 64)], ids=["sse", "avx"]
+)
+def test_vectors_of_weights_span_no_cache_lines(
+    flags: tuple[str, ...], alignment_bytes: int, tmp_path: Path
+) -> None:
+    _unpack(compiled("struct", "binary"), tmp_path)
+    command = ["gcc", *CFLAGS, "-w", *flags, "-Icodegen/host/include", "-c", SOURCE, "-o", "m.o"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    table = subprocess.run(["readelf", "-SW", tmp_path / "m.o"], capture_output=True, text=True)
+    of_weights = [line.split() for line in table.stdout.splitlines() if ".rodata.tvmgen_m" in line]
+    assert of_weights
+    assert {int(columns[-1]) for columns in of_weights} == {alignment_bytes}
+
+
 def test_parameters_of_a_graph_are_filed_for_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
