@@ -300,14 +300,13 @@ class Record:
         """The values that are there and right, by their Python names; the rest is reported."""
         table = keys_of(self.cls)
         given = {k.text: (k, child) for k, child in node.entries}
-        for name, (at_key, _) in given.items():
-            if name not in table:
-                message = f"unknown key; got '{clip(name)}', expected a key of {self.noun}"
-                help_text = did_you_mean(clip(name), table)
-                reading.report("MLF0106", at_key.at, message, help_text, join(path, name))
+        meant = {n: self._meant(n, given, reading) for n in given if n not in table}
+        for name, other in meant.items():
+            message = f"unknown key; got '{clip(name)}', expected a key of {self.noun}"
+            help_text = did_you_mean(other or clip(name), table)
+            reading.report("MLF0106", given[name][0].at, message, help_text, join(path, name))
         # A misspelt key is there: it is one mistake, not two.
-        there = given.keys() | {nearest(name, table) for name in given if name not in table}
-        self._check_missing(node, there, path, reading)
+        self._check_missing(node, given.keys() | meant.values(), path, reading)
         values = {}
         for name, (attribute, about) in table.items():
             if name not in given:
@@ -319,6 +318,18 @@ class Record:
             if value is not BAD:
                 values[attribute] = value
         return values
+
+    def _meant(self, name: str, given: dict[str, tuple[Scalar, Node]], reading: Reading) -> str:
+        """The key that an unknown one stands for: a required one that would take its scalar, since
+        other tools have other names for it, else the one that is spelt most alike."""
+        _, value = given[name]
+        table = keys_of(self.cls)
+        for other, (_, about) in table.items():
+            if about.required and other not in given and isinstance(value, Scalar):
+                trial = Reading(reading.file, None, declared=reading.declared)
+                if about.kind.read(value, other, trial) is not BAD and not trial.problems:
+                    return other
+        return nearest(name, table)
 
     def _check_missing(
         self, node: Mapping, given: Collection[str], path: str, reading: Reading
