@@ -64,8 +64,8 @@ def _picked(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[El
 
 
 def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
-    """No axis gets longer: the input's extents are bounds, and constant windows of static axes are
-    as they are."""
+    """No axis gets longer: the input's extents are bounds, and so are ends that are never negative.
+    Constant windows of static axes are as they are."""
     if "starts" in attrs:
         raise UnboundedError
     x, count, windows = s.type(0).shape, s.type(1).elements, (s.known(1), s.known(2))
@@ -77,12 +77,19 @@ def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     value, extents, known = s.steps.x(0), s.true_extents(), list(s.symbols)
     best: list[int | None] = list(x)
     places: list[range | None] = [None] * count
+    heads = [""] * len(x)  # the extent that a window from the first element on is
     for k, (axis, step) in enumerate(zip(axes, steps, strict=True)):
         best[axis] = -(-x[axis] // abs(step))
         first, last = (-1 if w is None else int(w[k]) for w in windows)
         if all(w is not None for w in windows) and (not known[axis] or min(first, last) >= 0):
             places[k] = range(x[axis])[first:last:step]
             best[axis] = len(places[k] or ())
+        elif windows[0] is not None and min(first, step) >= 0:
+            end = s.elements(s.steps.x(2))[k]
+            most = x[axis] if end.most is None or (-1 if end.least is None else end.least) < 0 else min(x[axis], end.most)
+            best[axis] = len(range(first, most, step))
+            is_head = (first, step) == (0, 1) and end.most == most and not known[axis]
+            heads[axis] = end.symbol if is_head else ""
     bounds = s.bounds(best)
     for k, (axis, step) in enumerate(zip(axes, steps, strict=True)):
         if places[k] == range(x[axis]):
@@ -90,7 +97,7 @@ def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
         if places[k] is not None and not known[axis]:
             value, extents[axis] = s("Gather", value, s.number(places[k]), axis=axis), bounds[axis]
             continue
-        known[axis] = ""
+        known[axis] = heads[axis]
         ends = s.at(s.steps.x(1), k), s.at(s.steps.x(2), k)
         start, extent = _window(s, *ends, extents[axis], step)
         away = s("Add", start, s.number(np.arange(bounds[axis]) * step))

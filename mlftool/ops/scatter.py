@@ -113,16 +113,33 @@ def _scattered_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
         return Refuse("MLF0302", "indices without coordinates and extents known only at run time")
     filled(scope, node, 1, shape[axis])
     s = Steps(node, (), taken=scope.names)
-    at = from_front(scope, s, slice(axis, axis + depth))
+    at, updates = _as_many(scope, s, from_front(scope, s, slice(axis, axis + depth)))
     one_more = (*shape[:axis], 1, *shape[axis + 1 :])
     spare = s.const(np.zeros(one_more), scope.types[data].dtype.numpy)
-    made = s(node.op_type, s("Concat", data, spare, axis=axis), at, s.x(2), **attrs)
+    made = s(node.op_type, s("Concat", data, spare, axis=axis), at, updates, **attrs)
     ends = (s.const([n], np.int64) for n in (0, shape[axis], axis))
     s("Slice", made, *ends, out=0)
     yield standing_for(scope.hiding(scope.symbols), s.made)
     if any(symbols):
         scope.symbols[node.output[0]] = symbols
     return KEEP
+
+
+def _as_many(scope: Scope, s: Steps, at: str) -> tuple[str, str]:
+    """Indices `at` and updates in boxes of the same extents, of which there are equally many at
+    run time: each is at most the smaller of the two bounds."""
+    both = [scope.types[s.x(k)].shape for k in (1, 2)]
+    late = [scope.extents_of(s.x(k)) for k in (1, 2)]
+    ends = {
+        k: min(n, m)
+        for k, (n, m, *symbols) in enumerate(zip(*both, *late, strict=False))
+        if n != m and any(symbols)
+    }
+    updates = s.x(2)
+    for k, end in ends.items():
+        one = [s.const([n], np.int64) for n in (0, end, k)]
+        at, updates = (s("Slice", x, *one) for x in (at, updates))
+    return at, updates
 
 
 def _updates_fit(f: Facts) -> str:

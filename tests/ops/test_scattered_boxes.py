@@ -63,6 +63,26 @@ MODELS = {
         old = GatherND (x, at)
         new = Neg (old)
         y = ScatterND (x, at, new) }""",
+    # As torch's masked_scatter: of another tensor's first elements as many as are found.
+    "elements of a longer list": """g (float[6,6] x, bool[6,6] m, float[40] u) => (float[6,6] y) {
+        found = NonZero (m)
+        at = Transpose <perm = [1, 0]> (found)
+        size = Shape (at)
+        first = Constant <value = int64[1] {0}> ()
+        count = Gather (size, first)
+        new = Slice (u, first, count, first)
+        y = ScatterND (x, at, new) }""",
+    "elements of a shorter list": """g (float[6,6] x, bool[6,6] m, float[17] u)
+        => (float[6,6] y) {
+        three = Constant <value = int64 {3}> ()
+        few = Trilu (m, three)
+        found = NonZero (few)
+        at = Transpose <perm = [1, 0]> (found)
+        size = Shape (at)
+        first = Constant <value = int64[1] {0}> ()
+        count = Gather (size, first)
+        new = Slice (u, first, count, first)
+        y = ScatterND (x, at, new) }""",
     "elements of rows of data": """g (float[6,3] x, bool[6] c) => (float[k,3] y) {
         p = Compress <axis = 0> (x, c)
         zero = Constant <value = float {0}> ()
