@@ -6,8 +6,8 @@
 Output pixels whose place is the same modulo the stride, a phase, gather the same taps of the kernel
 from the pixels around theirs. So all phases are channels of one convolution, which every target has
 kernels for, and moving them to their places costs a copy. Where a phase has fewer taps than others
-its weights are filled with zeros. Sums of integers stay what they are; sums of floats meet their
-products in the opposite order of kernel positions, on every target.
+its weights are filled with zeros, or with their zero point. Sums of integers stay what they are;
+sums of floats meet their products in the opposite order of kernel positions, on every target.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mlftool.frozen import frozen, replace
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
 from mlftool.ops.base import Contracts, contracts
-from mlftool.ops.contraction import Contraction, packable, shape_of
+from mlftool.ops.contraction import Contraction, Quantisation, packable, shape_of
 from mlftool.passes.order import rewrite
 
 MOST_GROWTH = 2  # times the weights that zeros may make of them
@@ -111,6 +111,9 @@ def _weights(c: Contraction, axes: list[_Axis]) -> Array:
     w, phases = c.weights, [a.stride for a in axes]
     windows = [a.window for a in axes]
     spread = np.zeros((*phases, c.oc, *windows, c.ic), w.dtype)
+    if c.quantised:  # what stands for zero
+        zeros = Quantisation.of(c.v).w_zero_point
+        spread += zeros.reshape(-1, *(1,) * (len(windows) + 1)).astype(w.dtype)
     for taps in np.ndindex(*c.kernel):
         places = [a.place(tap) for a, tap in zip(axes, taps, strict=True)]
         at = [offset - a.offsets[0] for a, (_, offset) in zip(axes, places, strict=True)]

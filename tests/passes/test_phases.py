@@ -52,7 +52,7 @@ def quantised(case: Case, seed: int) -> onnx.ModelProto:
     scale = rng.uniform(0.002, 0.01, oc).astype(np.float32)
     if attrs.get("group", 1) > 1:
         scale = np.float32(0.005)
-    zero = np.zeros(np.shape(scale), np.int8)
+    zero = rng.integers(-90, 90, np.shape(scale)).astype(np.int8)
     b = rng.integers(-9000, 9000, oc).astype(np.int32)
     b_scale = np.broadcast_to(scale * np.float32(0.05), (oc,)).copy()
     args = (
