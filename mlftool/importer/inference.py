@@ -59,7 +59,7 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
             raise Refuse("MLF0303", text)
         return {node.output[0]: types[node.input[0]]}
     data = {
-        n: np_helper.from_array(dtype.texts(scope.consts[n]))
+        n: np_helper.from_array(_wide(dtype.texts(scope.consts[n])))
         for n in node.input
         if n in scope.consts and scope.consts[n].size <= 1024
     }
@@ -70,7 +70,7 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
         # Older records take fewer types, and leave shapes open that the newest infers.
         other = _asked(scope, node, newest, types, data) if _extends(newest, schema) else ""
         found = found if isinstance(other, str) else other
-    elif _respelt_is_better(node, found):
+    if not isinstance(found, str) and _respelt_is_better(node, found):
         values = _as_inputs(node, newest)
         kinds = {n: type_proto(TensorType(dtype.int64, v.dims)) for n, v in values.items()}
         respelt = helper.make_node(node.op_type, [*node.input, *values], node.output)
@@ -92,6 +92,11 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
         if wider != given[0].shape:
             return {node.output[0]: type_proto(TensorType(given[0].dtype, wider))}
     return found
+
+
+def _wide(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same numbers as int64 if they are int32, as which onnx's inference reads no axes of Pad."""
+    return value.astype(np.int64) if value.dtype == np.int32 else value
 
 
 def _asked(
@@ -116,11 +121,12 @@ def _extends(newest: OpSchema, schema: OpSchema) -> bool:
 
 
 def _respelt_is_better(node: NodeProto, found: Mapping[str, Any]) -> bool:
-    """Whether an extent is open, as of an old Slice that ends before it starts, or something counts
-    from the end, which onnx's inference of a Squeeze before opset 11 passes over."""
+    """Whether a shape is open, as of an old Slice whose axes are in another order, or an extent, as
+    of one that ends before it starts, or something counts from the end, which onnx's inference of
+    a Squeeze before opset 11 passes over."""
     dims = (d for p in found.values() for d in p.tensor_type.shape.dim)
-    open_ = not all(d.WhichOneof("value") for d in dims)
-    return open_ or any(k < 0 for a in node.attribute for k in a.ints)
+    known = all(map(has_shape, found.values())) and all(d.WhichOneof("value") for d in dims)
+    return not known or any(k < 0 for a in node.attribute for k in a.ints)
 
 
 def _as_inputs(node: NodeProto, newest: OpSchema) -> dict[str, TensorProto]:

@@ -103,10 +103,11 @@ def whole_factors(f: Facts) -> str:
 
 
 def without_factors(e: Editor, node: Node) -> None:
-    """A Gemm's alpha and beta go into constant weights and bias, transA into a Transpose."""
+    """A Gemm's alpha and beta go into constant weights and bias, transA into a Transpose. beta of 0
+    leaves out C, which may be infinite, as in every BLAS."""
     alpha, beta = node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)
     attrs = {"transB": node.attrs.get("transB", 0)}
-    inputs = list(node.inputs)
+    inputs = list(node.inputs[:2] if beta == 0 else node.inputs)
     news = []
     for i, factor in ((1, alpha), (2, beta)):
         if i >= len(inputs) or factor == 1.0:

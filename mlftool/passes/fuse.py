@@ -135,6 +135,8 @@ def fuse_prologues(graph: Graph) -> Graph:
         source = e.producer(node.inputs[0])
         if source is None or not _is_elementwise(source):
             continue
+        if node.inputs.count(node.inputs[0]) > 1:  # another operand reads what would not be stored
+            continue
         if sum(i not in e.consts for i in source.inputs if i) != 1 or any(
             e.consts[i].size != 1 for i in source.inputs if i in e.consts
         ):

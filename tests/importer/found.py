@@ -290,6 +290,33 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
             "ij->ik": "has 'k' behind '->' alone",
         }.items()
     },
+    "a Slice of axes in no order": (
+        AGREES,
+        9,
+        """g (float[3,4,5] x) => (float[?,?,?] y, float[?,?,?] z) { y = Slice
+        <axes=[2,0], starts=[1,0], ends=[9223372036854775807,2]> (x)
+        z = Slice <axes=[1,0], starts=[-3,-9], ends=[2147483647,-1]> (x) }""",
+    ),
+    "axes of int32": (
+        AGREES,
+        21,
+        """g (float[2,3] x) => (float[?,?] y) <int64[2] p = {1, 2}, int32[1] a = {-1}>
+        { b = Identity (a) y = Pad (x, p, "", b) }""",
+    ),
+    "infinities times a beta of 0": (
+        AGREES,
+        13,
+        """g (float[2,3] x) => (float[2,4] y, float[2,4] z) <float[3,4] w = {1,2,3,4,5,6,7,8,9,8,7,6},
+        float[4] o = {0,0,0,0}, int64[1] a = {1}> { i = Reciprocal (o) y = Gemm <beta=0.0> (x, w, i)
+        s = Sub (x, x) t = Reciprocal (s) c = ReduceSum (t, a) z = Gemm <beta=0.0> (x, w, c) }""",
+    ),
+    "a tensor that is its own scale": (
+        AGREES,
+        23,
+        """g (float[4] x, float16[4] h) => (float[4] a, float[4] b, float16[4] c, float16[4] d)
+        { s = Sigmoid (x) a = LayerNormalization (s, s) b = RMSNormalization (s, s)
+        c = LayerNormalization (h, h, h) d = RMSNormalization (h, h) }""",
+    ),
     "weights of classes, in lists of other lengths": (
         "class_nodeids",
         17,
