@@ -75,10 +75,10 @@ def start(
     model = _model(spec)
     random = np.random.default_rng(1)
     inputs = [filled(interface.inputs, "random", random) for _ in range(SAMPLES)]
-    expected, reference = _expected(model, inputs, interface.results, str(spec.model))
     ran, _ = execute(bundle, interface, Place("host"), inputs)
-    expected = expected or list(ran.outputs)
-    found = compare(ran.outputs, expected)
+    found, expected, reference = _nearest(
+        ran.outputs, _expected(model, inputs, interface.results, str(spec.model))
+    )
     vectors = {
         t.name: np.stack([s[t.name] for s in samples])
         for tensors, samples in ((interface.inputs, inputs), (interface.results, expected))
@@ -120,30 +120,45 @@ def _model(spec: ModuleSpec) -> ModelProto | TFLite:
     return with_values(model, spec.input_values, spec.input_shapes, str(spec.model))
 
 
+_Outputs = Sequence[Mapping[str, Array]]
+
+
+def _nearest(
+    outputs: _Outputs, references: Iterator[tuple[_Outputs, str]]
+) -> tuple[Comparison, _Outputs, str]:
+    """The first reference that these outputs agree with, or that with the fewest differences."""
+    best: tuple[Comparison, _Outputs, str] | None = None
+    for values, by in references:
+        expected = values or outputs
+        found = compare(outputs, expected)
+        if best is None or found.mismatches < best[0].mismatches:
+            best = found, expected, by
+        if found.passed:
+            break
+    assert best is not None
+    return best
+
+
 def _expected(
     model: ModelProto | TFLite,
-    inputs: Sequence[Mapping[str, Array]],
+    inputs: _Outputs,
     outputs: Sequence[Tensor],
     file: str,
-) -> tuple[list[dict[str, Array]], str]:
+) -> Iterator[tuple[list[dict[str, Array]], str]]:
     """The outputs that onnxruntime gives, or without it those of onnx's own reference. None for
-    TensorFlow Lite, whose interpreter is no package that we ask for."""
+    TensorFlow Lite, whose interpreter is no package that we ask for. Raises MlfError."""
     if isinstance(model, TFLite):
-        return [], UNCHECKED
+        yield [], UNCHECKED
+        return
     names = [t.name for t in outputs]
     try:
-        plain = _without_maps(model)
-        try:
-            onnxruntime = imported()
-            session = session_of(plain, lambda options: None)
-            by = f"onnxruntime {onnxruntime.__version__}"
-        except ImportError:
-            session, by = _reference(plain), REFERENCE
-        made = [session.run(names, dict(sample)) for sample in inputs]
-        stored = [
-            {t.name: slots(np.asarray(value), t) for t, value in zip(outputs, values, strict=True)}
-            for values in made
-        ]
+        for session, by in _sessions(_without_maps(model)):
+            made = [session.run(names, dict(sample)) for sample in inputs]
+            stored = [
+                {t.name: slots(np.asarray(v), t) for t, v in zip(outputs, values, strict=True)}
+                for values in made
+            ]
+            yield stored, by
     except Exception as error:  # of a library, in as many kinds as it has faults
         # onnx ends its first line with "in", and lists all operators after it.
         text = str(error).partition("\n")[0].removesuffix(" in")
@@ -152,7 +167,21 @@ def _expected(
             hint = "onnxruntime computes more: pip install onnxruntime"
         problem = Problem("MLF0303", f"no reference computes it: {one_line(text)}", file, help=hint)
         raise MlfError(problem) from None
-    return stored, by
+
+
+def _sessions(model: ModelProto) -> Iterator[tuple[Any, str]]:
+    """onnxruntime as it is by default, where tables of its own take the place of some int8 layers,
+    such as Softmax, and are off by one; and without optimisations, as the standard computes."""
+    try:
+        onnxruntime = imported()
+        by = f"onnxruntime {onnxruntime.__version__}"
+        yield session_of(model, lambda options: None), by
+    except ImportError:
+        yield _reference(model), REFERENCE
+        return
+    none = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    plain = session_of(model, lambda options: setattr(options, "graph_optimization_level", none))
+    yield plain, f"{by} without optimisations"
 
 
 def _without_maps(model: ModelProto) -> ModelProto:

@@ -14,6 +14,7 @@ from mlftool.codegen.names import module_name_of
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.files import MODEL_SUFFIXES
 from mlftool.options import EXECUTORS, OPTIONS
+from mlftool.width import folded
 
 HELP = "report every problem of a manifest or model; writes nothing"
 GROUP = "start"
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         terminal_of(args).show(warnings)
         if not args.quiet:
-            print(f"{args.file}: {counted(warnings)}", file=sys.stderr)
+            print(folded(f"{args.file}: {counted(warnings)}"), file=sys.stderr)
     return exit_code
 
 

@@ -17,11 +17,16 @@ SHELLS = ("bash", "zsh", "fish")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS)
-    parser.epilog = (
-        "bash: mlftool completion bash > ~/.local/share/bash-completion/completions/mlftool; "
-        'zsh: add eval "$(mlftool completion zsh)" to ~/.zshrc; '
-        "fish: mlftool completion fish > ~/.config/fish/completions/mlftool.fish"
-    )
+    parser.epilog = """\
+In a folder that the shell reads; for zsh one of $fpath:
+
+    mlftool completion bash > ~/.local/share/bash-completion/completions/mlftool
+    mlftool completion zsh > ~/.zfunc/_mlftool
+    mlftool completion fish > ~/.config/fish/completions/mlftool.fish
+
+Or in ~/.zshrc:
+
+    eval "$(mlftool completion zsh)\""""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,11 +73,7 @@ def _values(command: str, action: argparse.Action) -> tuple[str, ...]:
     return {"target": tuple(TARGETS), "on": boards}.get(action.dest, ())
 
 
-_BASH = """\
-# Completes mlftool in bash. Written by mlftool completion bash.
-_mlftool() {
-  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command= word words=
-  for word in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
+_CASES = """\
     case $word in
       %(commands)s) command=$word; break ;;
     esac
@@ -81,39 +82,66 @@ _mlftool() {
 %(values)s
     *)
       case "$command $cur" in
-        " "*) words=%(top)s ;;
+        " "*) offered=%(top)s ;;
 %(options)s
       esac
       ;;
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+  esac"""
+
+_BASH = """\
+# Completes mlftool in bash. Written by mlftool completion bash.
+_mlftool() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command= word offered=
+  for word in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
+%s
+  COMPREPLY=($(compgen -W "$offered" -- "$cur"))
 }
 complete -o default -F _mlftool mlftool"""
 
+# A folder of fpath has the file as the function's body, which defines the function and calls it.
+_ZSH = """\
+#compdef mlftool
+# Completes mlftool in zsh. Written by mlftool completion zsh.
+_mlftool() {
+  local cur=$words[CURRENT] prev=$words[CURRENT-1] command= word offered=
+  for word in "${(@)words[2,CURRENT-1]}"; do
+%s
+  if [[ -n $offered ]]; then compadd -- ${=offered}; else _files; fi
+}
+if [[ $funcstack[1] == _mlftool ]]; then
+  _mlftool
+else
+  (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+  compdef _mlftool mlftool
+fi"""
+
 
 def _bash(commands: Mapping[str, tuple[str, tuple[_Option, ...]]]) -> Iterator[str]:
+    yield _BASH % _cases(commands)
+
+
+def _zsh(commands: Mapping[str, tuple[str, tuple[_Option, ...]]]) -> Iterator[str]:
+    yield _ZSH % _cases(commands)
+
+
+def _cases(commands: Mapping[str, tuple[str, tuple[_Option, ...]]]) -> str:
+    """What both shells understand: `offered` is what may follow `prev` and begin with `cur`."""
     values, options = [], []
     for name, (_, known) in commands.items():
         for option in known:
             for flag in option.names if option.takes_value else ():
                 listed = shlex.quote(" ".join(option.values))
-                values.append(f"    {shlex.quote(f'{name} {flag}')}) words={listed} ;;")
+                values.append(f"    {shlex.quote(f'{name} {flag}')}) offered={listed} ;;")
         words = " ".join(flag for o in known for flag in o.names)
-        options.append(f"        '{name} -'*) words={shlex.quote(words)} ;;")
+        options.append(f"        '{name} -'*) offered={shlex.quote(words)} ;;")
         if own := " ".join(word for o in known if not o.names for word in o.values):
-            options.append(f"        '{name} '*) words={shlex.quote(own)} ;;")
-    yield _BASH % {
+            options.append(f"        '{name} '*) offered={shlex.quote(own)} ;;")
+    return _CASES % {
         "commands": "|".join(commands),
         "top": shlex.quote(" ".join([*commands, "--help", "--version"])),
         "values": "\n".join(values),
         "options": "\n".join(options),
     }
-
-
-def _zsh(commands: Mapping[str, tuple[str, tuple[_Option, ...]]]) -> Iterator[str]:
-    yield "# Completes mlftool in zsh, which understands what bash does."
-    yield "autoload -Uz compinit bashcompinit && compinit && bashcompinit"
-    yield from _bash(commands)
 
 
 def _fish(commands: Mapping[str, tuple[str, tuple[_Option, ...]]]) -> Iterator[str]:

@@ -20,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="COMMAND", nargs="?", help="print its page (mlftool's own)")
     parser.add_argument("--all", metavar="DIR", type=Path,
         help="write every page, such as mlftool-run.1, into a man1 of your MANPATH")  # fmt: skip
-    parser.epilog = "mlftool man profile | man -l -;  mlftool man --all ~/.local/share/man/man1"
+    parser.epilog = (
+        "    mlftool man profile | man -l -\n    mlftool man --all ~/.local/share/man/man1"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,7 +72,7 @@ def page(command: str) -> str:
             if leaf.prog.endswith(f" {name}"):  # not by its other names
                 lines += [f".SH {_escaped(name.upper())}", *_options(leaf, ".SS")]
     if parser.epilog:
-        lines += [".SH EXAMPLES", _escaped(parser.epilog)]
+        lines += [".SH EXAMPLES", ".nf", _escaped(parser.epilog), ".fi"]
     return "\n".join([*lines, *_ends()]) + "\n"
 
 

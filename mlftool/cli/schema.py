@@ -13,8 +13,8 @@ GROUP = "help"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
-        "Save it as manifest.schema.json and begin a manifest with "
-        "'# yaml-language-server: $schema=manifest.schema.json'."
+        "Save it as manifest.schema.json and begin a manifest with\n\n"
+        "    # yaml-language-server: $schema=manifest.schema.json"
     )
 
 

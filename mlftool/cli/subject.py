@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, flag_of
+from mlftool.cli.terminal import terminal_of
 from mlftool.errors import BAD_INPUT, MlfError, Problem, did_you_mean
 from mlftool.files import MANIFEST_SUFFIXES
 from mlftool.options import EXECUTORS
@@ -61,7 +62,25 @@ def subjects(
     MlfError.
     """
     check_options(args, file, beside)
-    return _subjects(args, file, on_board)
+    return (_judged(args, found) for found in _subjects(args, file, on_board))
+
+
+def _judged(args: argparse.Namespace, found: Subject) -> Subject:
+    """The same. Shows a warning, once, if it was compiled for another core than that of the board
+    that --on names. Raises MlfError if the board lacks its instructions."""
+    from mlftool.runtime.boards import find
+    from mlftool.runtime.execute import Place, check_processor
+
+    asked, target = getattr(args, "on", None) or (), found.interface.target
+    for on in [asked] if isinstance(asked, str) else asked:
+        board = find(on, target)
+        place = Place(board.target, board) if board else None
+        warning = check_processor(target, place, found.file) if place else None
+        said: list[Problem] = vars(args).setdefault("said", [])
+        if warning and warning not in said:
+            said.append(warning)
+            terminal_of(args).show([warning])
+    return found
 
 
 _DOES_NOT_BUILD = "MLF0608"
@@ -123,7 +142,7 @@ def one_subject(args: argparse.Namespace, file: Path) -> Subject:
     only = parts if len(parts) == 1 else of_boards
     if len(only) != 1:
         raise MlfError(several(file, [p.title for p in only or parts]))
-    return of_part(manifest, only[0])
+    return _judged(args, of_part(manifest, only[0]))
 
 
 def several(file: Path, titles: Sequence[str]) -> Problem:

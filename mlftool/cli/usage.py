@@ -22,5 +22,16 @@ class HelpFormatter(argparse.HelpFormatter):
         line = " ".join(words.split())
         return textwrap.fill(line, self._width, subsequent_indent=" " * 4, **_WHOLE) + "\n\n"
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """As argparse's, but lines that are indented are commands to copy, and paths stay whole."""
+        filled = (
+            line if line.startswith(" ") else textwrap.fill(line, width, **_WHOLE)
+            for line in text.splitlines()
+        )
+        return textwrap.indent("\n".join(filled), indent)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, **_WHOLE)
+
 
 _WHOLE: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}

@@ -1,13 +1,16 @@
 """What bash completes: every command, every option that --help shows, and the values of those that
-have few. The script for zsh is bash's; fish's is compared option by option."""
+have few. zsh completes in a terminal; fish's script is compared option by option."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import pty
 import re
 import shlex
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -61,27 +64,30 @@ def test_bash_knows_values_and_leaves_files_alone(capsys: pytest.CaptureFixture[
     assert found[4:] == [set(), set(), {"check"}, set()]  # empty: bash completes files
 
 
-def test_zsh_takes_the_script_of_bash(capsys: pytest.CaptureFixture[str]) -> None:
-    assert script("zsh", capsys).endswith(script("bash", capsys))
+IN_FOLDER = "fpath=($HOME $fpath); autoload -Uz compinit; compinit -D -u"
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="apt-get install zsh")
-def test_zsh_runs_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Under zsh's emulation of bash's completion, which read an offset as a modifier."""
-    lines = ["prof", "compile m.onnx --executor ", "completion "]
-    code = script("zsh", capsys).replace("compinit &&", "compinit -D -u &&", 1)
-    for words in (["mlftool", *line.split(" ")] for line in lines):
-        quoted = " ".join(map(shlex.quote, words))
-        code += f"\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}\n"
-        code += "echo $(compgen -F _mlftool)\n"
-    done = subprocess.run(
-        ["zsh", "-f", "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path
-    )
-    assert done.stderr == ""
-    commands, executors, shells = (set(line.split()) for line in done.stdout.splitlines())
-    assert "profile" in commands
-    assert executors == {"aot", "graph", "vm"}
-    assert shells == {"bash", "zsh", "fish"}
+@pytest.mark.parametrize("start", [IN_FOLDER, "source $HOME/_mlftool"], ids=["fpath", "rc"])
+def test_zsh_completes(start: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """In a terminal, from a folder of fpath and from a shell's own file."""
+    (tmp_path / "_mlftool").write_text(script("zsh", capsys))
+    pid, handle = pty.fork()
+    if pid == 0:
+        os.environ.update(HOME=str(tmp_path), ZDOTDIR=str(tmp_path), TERM="dumb")
+        os.execvp("zsh", ["zsh", "-f", "-i"])
+    typed = [start, "mlftool() { echo got $*= }"]
+    typed += ["mlftool prof\t", "mlftool compile m --executor g\t", "mlftool completion fi\t"]
+    with os.fdopen(handle, "r+b", buffering=0) as terminal:
+        for line in [*typed, "exit"]:
+            terminal.write(line.encode() + b"\n")
+        shown = b""
+        with suppress(OSError):  # which is how a terminal ends
+            while part := terminal.read(4096):
+                shown += part
+    os.waitpid(pid, 0)
+    found = re.findall(r"^got (.*)=\r?$", shown.decode(), re.MULTILINE)
+    assert found == ["profile", "compile m --executor graph", "completion fish"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -100,6 +106,18 @@ def test_fish_has_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
         flags = {f"--{line[line.index('-l') + 1]}" for line in of if "-l" in line}
         assert flags == shown(command, capsys)
     assert script("fish", capsys) == script("fish", capsys)
+
+
+def test_help_has_commands_to_copy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each in one line, however narrow the terminal is."""
+    monkeypatch.setenv("COLUMNS", "40")
+    with pytest.raises(SystemExit):
+        main(["completion", "--help"])
+    help_ = capsys.readouterr().out
+    folder = "~/.local/share/bash-completion/completions"
+    assert f"\n    mlftool completion bash > {folder}/mlftool\n" in help_
 
 
 def test_other_shells_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

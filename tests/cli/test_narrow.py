@@ -72,6 +72,26 @@ def test_every_command_fits(
         assert sorted(bare(narrow)) == sorted(bare(wide))
 
 
+@pytest.mark.parametrize(
+    "words", [("check", MODEL), ("build", "m.yaml"), ("compile", MODEL, "-o", "m.tar")]
+)
+def test_what_is_said_at_the_end_fits(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On stderr, which the terminal shows with stdout."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(MODEL, tmp_path / "m.onnx")
+    (tmp_path / "m.yaml").write_text("version: 1\nmodels: {m: {model: m.onnx}}\n")
+    monkeypatch.setattr(terminal, "stdout_columns", lambda: 40)
+    assert main(list(words)) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert [n for n in lines if len(n) > 40 and parts(n) > 1] == []
+
+
 @pytest.mark.parametrize("command", COMMANDS_OF_CLI)
 def test_help_fits(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The usage says what has to be given and does not list every option twice. An option and its

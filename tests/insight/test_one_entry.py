@@ -9,7 +9,7 @@ import onnx
 import pytest
 from looks import GESTURE, data_of, needs_board, refused
 
-from mlftool.cli import parser_of
+from mlftool.cli import main, parser_of
 from mlftool.cli.subject import one_subject
 
 VECTORS = GESTURE.with_suffix(".npz")
@@ -81,3 +81,22 @@ def test_a_model_is_compiled_for_the_board(
     assert data_of(capsys, *words, "--on", "cortex-m3") == named
     other = (*words, "--on", "cortex-m3", "--target", "cortex-m4")
     assert "the code is for cortex-m4" in refused(capsys, *other)
+
+
+@needs_board
+@pytest.mark.parametrize("command", ["size", "profile", "bench", "report", "diff"])
+def test_code_of_another_core_is_warned_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """Whose figures are not those of the board's own code. One line, whatever is asked."""
+    words = {"report": ["-o", str(tmp_path / "x.html")], "diff": [str(GESTURE), "--no-run"]}
+    asked = [command, str(GESTURE), *words.get(command, []), "--target", "cortex-m3"]
+    if command == "bench":  # which compiles a model for the place
+        made = str(tmp_path / "m.tar")
+        assert main(["compile", str(GESTURE), "-o", made, "--target", "cortex-m3", "-q"]) == 0
+        asked = [command, made]
+    assert main([*asked, "--on", "mps2_an386"]) == 0
+    said = capsys.readouterr().err
+    assert said.count("warning[MLF0613]: the code is for cortex-m3; ") == 1
+    assert main([*asked, "--on", "cortex-m3", "-q"]) == 0
+    assert capsys.readouterr().err == ""
