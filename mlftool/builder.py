@@ -51,13 +51,14 @@ class Memory:
     input_bytes: int
     output_bytes: int
     constants_bytes: int
+    state_bytes: int  # kept from one run to the next
     workspace_io: bool = False  # inputs and outputs are in the workspace
     in_bands: tuple[str, ...] = ()  # runs of layers that are computed in bands of rows
 
     @property
     def ram_bytes(self) -> int:
         ends = 0 if self.workspace_io else self.input_bytes + self.output_bytes
-        return self.workspace_bytes + ends
+        return self.workspace_bytes + ends + self.state_bytes
 
 
 @frozen
@@ -386,6 +387,7 @@ def _memory(manifest: Manifest, bundle: Bundle, name: str, executor: str) -> Mem
         sum(tensor["size_bytes"] for tensor in facts["inputs"]),
         sum(tensor["size_bytes"] for tensor in facts["outputs"]),
         facts["constants_bytes"],
+        facts.get("state_bytes", 0),
         bool(facts["workspace_io"]),
         bands_of(facts),
     )
@@ -429,7 +431,10 @@ def _over_limits(manifest: Manifest, entry: Entry, memory: Sequence[Memory]) -> 
         work = sum(m.workspace_bytes for m in modules)
         if limit.ram is not None and ram > limit.ram:
             least = ", the least found" if searched and len(modules) == 1 else ""
-            got = f"{ram} bytes{least} ({work} working memory, {ram - work} inputs and outputs)"
+            kept = sum(m.state_bytes for m in modules)
+            parts = f"{work} working memory, {ram - work - kept} inputs and outputs"
+            parts += f", {kept} state" if kept else ""
+            got = f"{ram} bytes{least} ({parts})"
             yield Over(ram, _over(manifest, entry, paths["ram"], got, limit.ram, "memmap"))
         if limit.flash is not None and constants > limit.flash:
             got = f"{constants} bytes of constants, before any code"

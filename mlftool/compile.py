@@ -43,11 +43,11 @@ from mlftool.plan.budget import (
     Lower,
     Plans,
     budget_bytes,
-    ends_bytes,
     fitted,
     frontier,
     in_budget,
     in_patches,
+    outside_bytes,
 )
 from mlftool.plan.flash import in_flash
 from mlftool.plan.lower import lower
@@ -122,7 +122,7 @@ def compile_frontier(spec: ModuleSpec, goals: int) -> list[Module]:
         found = _lowered(spec, None, clock)
         made = []
         for program in frontier(found.program, found.again, goals):
-            ram = program.memory.size_bytes + ends_bytes(program)
+            ram = program.memory.size_bytes + found.outside(program)
             usual = program is found.program
             own = found.spec if usual else replace(found.spec, ram_budget=str(ram))
             made.append(_emitted(own, found, program, clock))
@@ -185,6 +185,10 @@ class _Lowered:
     libraries: tuple[Library, ...]
     reports: tuple[Report, ...]
 
+    def outside(self, program: Program) -> int:
+        """Bytes of the module's RAM besides the working memory of one of its programs."""
+        return outside_bytes(program, self.imported, EXECUTORS[self.spec.executor].jumps)
+
 
 def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     clock = _Clock(spec.module_name)
@@ -237,9 +241,9 @@ def _in_memory(found: _Lowered) -> Program:
         hint = "`mlftool memmap` shows what takes the RAM"
         if not spec.workspace_io and OPTIONS["workspace_io"].understood_by(spec.executor):
             hint += "; workspace_io lets inputs and outputs share it"
-        return in_budget(program, most, found.again, found.file, hint)
+        return in_budget(program, most, found.outside, found.again, found.file, hint)
     if spec.ram_goal is not None:
-        return fitted(program, spec.ram_goal - ends_bytes(program), Plans(found.again))
+        return fitted(program, spec.ram_goal - found.outside(program), Plans(found.again))
     return program
 
 
@@ -248,7 +252,7 @@ def _packed(spec: ModuleSpec, found: _Lowered, program: Program) -> Program:
     most, ram = budget_bytes(spec.weights_budget), budget_bytes(spec.ram_budget)
     if most is None:
         return program
-    arena = None if ram is None else ram - ends_bytes(program)
+    arena = None if ram is None else ram - found.outside(program)
     return in_flash(program, most, arena, parse_pools(spec.pools), found.file)
 
 

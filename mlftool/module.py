@@ -71,6 +71,14 @@ class Module(Planned):
     report: Report | None = None  # what its backends were given
 
     @property
+    def ram_bytes(self) -> int:
+        """Of working memory, inputs, outputs and states."""
+        graph = self.imported
+        names = () if self.program.workspace_io else (*graph.taken, *graph.given)
+        ends = sum(graph.types[n].bytes for n in names)
+        return self.program.memory.size_bytes + ends + self.sources.state_bytes
+
+    @property
     def calls_runtime(self) -> bool:
         """Whether its code needs the C runtime: only our own C interface does not."""
         return self.options.interface_api != "c"

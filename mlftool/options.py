@@ -271,7 +271,7 @@ class CompilerOptions:
     )
     ram_budget: str = option(
         Word("none, or bytes such as '24576' or 24KiB", f"none|{SIZE}", "BYTES"),
-        "The limit for the module's RAM, working memory with inputs and outputs. If the usual "
+        "The limit for the module's RAM: working memory, inputs, outputs and states. If the usual "
         "plan takes more, the compiler searches for bands of layers, as in `patches`, that fit, "
         "and selects the plan with the fewest estimated instructions.",
         default="none",

@@ -90,7 +90,8 @@ class Progress:
             outcome += ", over its limits"
         memory = ", ".join(
             f"{m.module}: {m.workspace_bytes:,} B workspace{in_bands(m.in_bands)}, "
-            f"{m.constants_bytes:,} B constants"
+            + (f"{m.state_bytes:,} B state, " if m.state_bytes else "")
+            + f"{m.constants_bytes:,} B constants"
             for m in result.memory
         )
         memory += "".join(f"; {quantised(a)}" for a in result.quantised)

@@ -129,6 +129,7 @@ def to_json(args: argparse.Namespace, about: Mapping[str, Any]) -> dict[str, Any
         **{key: about[key] for key in keys},
         "layers": len(about["nodes"]),
         "io_bytes": _ends(about),
+        "state_bytes": about.get("state_bytes", 0),
         **(about.get("backends") or Report(()).to_json()),
     }
 
@@ -139,13 +140,15 @@ def _ends(about: Mapping[str, Any]) -> int:
 
 
 def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
-    """What was made, in five lines; `about` is the archive's description of the module."""
+    """What was made, in five lines or, with a state, six; `about` is the archive's description of
+    the module."""
     from mlftool.describe import bands_of
 
     bands = in_bands(bands_of(about))
     peak = max(about["memory"]["pools"], key=lambda p: p["size_bytes"], default={"peak_node": ""})
     has_peak = peak["peak_node"] and about["workspace_bytes"]
     at = f", most of it at '{one_line(peak['peak_node'])}'" if has_peak else ""
+    kept = about.get("state_bytes", 0)
     name = about["module"]  # what calls the kernels of a graph is in the C runtime
     entry = f"module {name}" if about["executor"] == "graph" else f"tvmgen_{name}_run"
     made = f"{args.model.name} -> {args.output}: {entry} for {about['target']}"
@@ -156,5 +159,6 @@ def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
             f"  weights             {in_bytes(about['constants_bytes'])}",
             f"  workspace           {in_bytes(about['workspace_bytes'])}{at}{bands}",
             f"  inputs and outputs  {in_bytes(_ends(about))}",
+            *([f"  state               {in_bytes(kept)}"] if kept else []),
         ]
     )

@@ -202,6 +202,8 @@ def _plan(interface: Mapping[str, Any]) -> Iterator[str]:
         for pool in interface["memory"]["pools"]
     ]
     rest = f"constants {interface['constants_bytes']:,} bytes; {interface['macs']:,} MACs"
+    if kept := interface.get("state_bytes"):
+        rest = f"state {kept:,} bytes; {rest}"
     lines = [*pools[:-1], "; ".join([*pools[-1:], rest])]
     yield from (f"  {line}" for line in lines)
 

@@ -19,7 +19,7 @@ from mlftool.insight import svg
 from mlftool.insight.facts import on_board
 from mlftool.insight.subject import Subject
 from mlftool.module import Module
-from mlftool.plan.budget import cost, ends_bytes
+from mlftool.plan.budget import cost
 from mlftool.progress import step
 from mlftool.runtime.boards import Board
 
@@ -34,7 +34,7 @@ COUNTED = ("instructions", "cycles", "flash")
 @frozen
 class Point:
     """A plan: the options that give it, "" if they are the module's own; its RAM, which is the
-    workspace with inputs and outputs, in bytes; the runs of layers that it computes in bands; and
+    workspace with inputs, outputs and states, in bytes; the runs of layers that it computes in bands; and
     the kernels' estimate of instructions. `figures` has `instructions`, `cycles` and `flash`, as
     far as they were counted."""
 
@@ -125,9 +125,9 @@ def _counted(module: Module, board: Board | None) -> Mapping[str, int]:
 
 def _point(options: str, module: Module, figures: Mapping[str, int]) -> Point:
     program = module.program
-    ram = program.memory.size_bytes + ends_bytes(program)
     bands = tuple(one_line(c.node.name) for c in program.calls if c.parts and c.kernel.turns)
-    return Point(options, ram, program.workspace_io, bands, round(cost(program)), figures)
+    estimate, inside = round(cost(program)), program.workspace_io
+    return Point(options, module.ram_bytes, inside, bands, estimate, figures)
 
 
 def bands(point: Point) -> str:

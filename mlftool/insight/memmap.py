@@ -23,7 +23,7 @@ COLUMNS = 72  # of the text's chart
 @frozen
 class Way:
     """Options that were tried, and what a module takes with them: its workspace, with inputs and
-    outputs the whole RAM, both in bytes, and its multiplications."""
+    outputs and states the whole RAM, both in bytes, and its multiplications."""
 
     options: str
     workspace: int
@@ -43,6 +43,7 @@ class MemoryMap:
     plan: Description | None
     ways: tuple[Way, ...] | None = None
     missing: tuple[str, ...] = ()
+    state: int = 0  # bytes that are kept from one run to the next
 
 
 def memory_map(subject: Subject, try_ways: bool = True) -> MemoryMap:
@@ -68,7 +69,8 @@ def memory_map(subject: Subject, try_ways: bool = True) -> MemoryMap:
     known = subject.compiled if usual and try_ways else None
     ways = tuple(_ways(known, usual)) if known and usual else None
     return MemoryMap(
-        *(subject.name, interface.module, interface.target, usual, plan, ways, tuple(missing))
+        *(subject.name, interface.module, interface.target, usual, plan, ways, tuple(missing)),
+        interface.state_bytes,
     )
 
 
@@ -100,12 +102,8 @@ def _ways(module: Module, usual: Way) -> Iterator[Way]:
 
 def _tried(text: str, spec: ModuleSpec) -> Way:
     module = compile_module(spec)
-    io = sum(
-        module.imported.types[n].bytes for n in (*module.imported.taken, *module.imported.given)
-    )
-    work = module.program.memory.size_bytes
     macs = sum(c.kernel.macs for c in module.program.calls)
-    return Way(text, work, work if spec.workspace_io else work + io, macs)
+    return Way(text, module.program.memory.size_bytes, module.ram_bytes, macs)
 
 
 def alive(plan: Description, pool: Pool) -> tuple[int, ...]:
@@ -146,8 +144,10 @@ def text(found: MemoryMap) -> str:
     """For people."""
     lines = [f"{found.name} for {found.target}"]
     if usual := found.usual:
-        lines[0] += f": workspace {in_bytes(usual.workspace)}, with inputs and outputs "
-        lines[0] += in_bytes(usual.ram)
+        more = "inputs, outputs and state" if found.state else "inputs and outputs"
+        lines[0] += f": workspace {in_bytes(usual.workspace)}, with {more} {in_bytes(usual.ram)}"
+    if found.state:
+        lines.append(f"state: {in_bytes(found.state)}, kept from one run to the next")
     for pool in found.plan.pools if found.plan else ():
         assert found.plan
         lines += ["", *_pool_lines(found.plan, pool)]
@@ -224,6 +224,7 @@ def to_json(found: MemoryMap) -> dict[str, Any]:
         "target": found.target,
         "workspace_bytes": found.usual.workspace if found.usual else None,
         "ram_bytes": found.usual.ram if found.usual else None,
+        "state_bytes": found.state,
         "missing": list(found.missing),
         "pools": [_pool_json(plan, pool) for pool in plan.pools] if plan else None,
         "steps": [n.name for n in plan.nodes] if plan else None,

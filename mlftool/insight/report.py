@@ -73,6 +73,7 @@ def report(
         **subject.memory,
         "inputs and outputs": sum(t.size_bytes for t in (*interface.inputs, *interface.outputs)),
     }
+    figures |= {"state": interface.state_bytes} if interface.state_bytes else {}
     missing = [] if subject.memory else ["workspace and weights: the archive does not tell them"]
     costs = accuracy = None
     try:

@@ -115,7 +115,8 @@ def _path(symbol: Symbol, modules: Mapping[str, Description | None]) -> tuple[st
         return (f"model {own[1]}", *_in_model(symbol, own[1], modules.get(own[1])))
     if _TEST.search(symbol.unit):
         is_tensor = symbol.in_ram and re.fullmatch(r"(input|output)_\d+", symbol.name)
-        return ("inputs and outputs" if is_tensor else TEST, symbol.name)
+        kept = "state" if symbol.name == "runner_state" else TEST
+        return ("inputs and outputs" if is_tensor else kept, symbol.name)
     if _RUNTIME.search(symbol.unit):
         return ("C runtime", symbol.unit.rpartition("/")[2], symbol.name)
     if not symbol.unit or _LIBRARY.search(symbol.unit):
@@ -125,7 +126,7 @@ def _path(symbol: Symbol, modules: Mapping[str, Description | None]) -> tuple[st
 
 def _in_model(symbol: Symbol, module: str, said: Description | None) -> tuple[str, ...]:
     if symbol.in_ram:
-        return ("workspace", symbol.name)
+        return ("state" if symbol.base.startswith("own_state") else "workspace", symbol.name)
     if symbol.is_code:
         layers = [n for n in said.nodes if n.function == symbol.base] if said else []
         if layers:

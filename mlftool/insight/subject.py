@@ -60,13 +60,8 @@ class Subject:
 
     @property
     def ram(self) -> int | None:
-        """Bytes of the workspace, inputs and outputs, which a budget limits; None where the archive
-        does not tell them."""
-        if not self.memory:
-            return None
-        tensors = (*self.interface.inputs, *self.interface.outputs)
-        outside = 0 if self.interface.workspace_io else sum(t.size_bytes for t in tensors)
-        return self.interface.workspace_bytes + outside
+        """`Interface.ram_bytes`; None where the archive does not tell them."""
+        return self.interface.ram_bytes if self.memory else None
 
 
 def of_spec(spec: ModuleSpec, file: str, name: str) -> Subject:

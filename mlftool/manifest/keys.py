@@ -138,7 +138,7 @@ class Limits:
     )
     ram: int | None = key(
         Size(),
-        "Working memory with inputs and outputs. If the usual plan takes more, the compiler "
+        "Working memory, inputs, outputs and states. If the usual plan takes more, the compiler "
         "searches for one that fits.",
         example="16KiB",
         default=None,

@@ -84,6 +84,13 @@ class Interface:
     state_bytes: int = 0  # what the module keeps from one run to the next
 
     @property
+    def ram_bytes(self) -> int:
+        """Of working memory, inputs, outputs and states, which a budget limits."""
+        tensors = () if self.workspace_io else (*self.inputs, *self.outputs)
+        ends = sum(t.size_bytes for t in tensors)
+        return self.workspace_bytes + ends + self.state_bytes
+
+    @property
     def flag(self) -> str:
         """How a C compiler should optimise it."""
         return "-Os" if self.optimize == "size" else "-O2"

@@ -14,6 +14,7 @@ from mlftool.ir.graph import Graph
 from mlftool.ops import Trait, is_a
 from mlftool.plan.patches import AUTO, OFF, Choice, choices, cut
 from mlftool.plan.program import Program
+from mlftool.plan.states import slots
 from mlftool.sizes import bytes_of
 
 WORTH = 0.9  # `auto` cuts a run only if the arena shrinks to this
@@ -55,24 +56,32 @@ def budget_bytes(text: str) -> int | None:
     raise MlfError(Problem("MLF0400", f"budget '{text}', expected none or bytes such as 24KiB"))
 
 
-def ends_bytes(program: Program) -> int:
-    """Of inputs and outputs that are not in the arena."""
-    graph = program.graph
-    names = () if program.workspace_io else (*graph.inputs, *graph.outputs)
-    return sum(graph.types[n].bytes for n in names)
+def outside_bytes(program: Program, interface: Graph, jumps: bool) -> int:
+    """Of RAM besides the arena: inputs and outputs that are not in it, and states. `interface` is
+    the graph as imported; with `jumps` between the executor's calls their order tells less."""
+    names = () if program.workspace_io else (*interface.taken, *interface.given)
+    ends = sum(interface.types[n].bytes for n in names)
+    return ends + slots(program, interface, not jumps)[1]
 
 
-def in_budget(program: Program, most: int, lowered: Lower, file: str, hint: str) -> Program:
+# Of a program: its `outside_bytes`.
+Outside = Callable[[Program], int]
+
+
+def in_budget(
+    program: Program, most: int, outside: Outside, lowered: Lower, file: str, hint: str
+) -> Program:
     """The cheapest program found that takes at most so much RAM. Raises MlfError if none does."""
-    ends = ends_bytes(program)
-    made = fitted(program, most - ends, Plans(lowered))
-    need = made.memory.size_bytes + ends
+    made = fitted(program, most - outside(program), Plans(lowered))
+    arena = made.memory.size_bytes
+    need = arena + outside(made)
     if need <= most:
         return made
     loops = (Trait.LOOP, Trait.SCAN)
     runs = sum(c.kernel.turns != {} and not any(is_a(c.node, t) for t in loops) for c in made.calls)
     how = f"with {runs} {'run' if runs == 1 else 'runs'} of layers in bands" if runs else "whole"
-    text = f"{need} bytes of RAM are the least found, {how} ({ends} of inputs and outputs); "
+    ends = "inputs, outputs and states" if made.graph.kept else "inputs and outputs"
+    text = f"{need} bytes of RAM are the least found, {how} ({need - arena} of {ends}); "
     raise MlfError(Problem("MLF0119", f"{text}expected at most {most}", file, help=hint))
 
 

@@ -129,7 +129,7 @@ OPTION_ATTRS = {
     ),
     "ram_budget": attr.string(
         default = "none",
-        doc = "The limit for the module's RAM, working memory with inputs and outputs. If the usual plan takes more, the compiler searches for bands of layers, as in `patches`, that fit, and selects the plan with the fewest estimated instructions.",
+        doc = "The limit for the module's RAM: working memory, inputs, outputs and states. If the usual plan takes more, the compiler searches for bands of layers, as in `patches`, that fit, and selects the plan with the fewest estimated instructions.",
     ),
     "state": attr.string_list(
         doc = "States as `INPUT=OUTPUT`: the input gets the value that the output had after the previous run, at first zeros. The module keeps the values; `tvmgen_<module>_reset` resets them. `all` means every state of a TensorFlow Lite model. For aot with interface `c`, and vm.",

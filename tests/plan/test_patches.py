@@ -20,7 +20,7 @@ from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
 from mlftool.errors import MlfError
 from mlftool.mlf import read_tar, tar_bytes
 from mlftool.ops.patches import Layer, Move, Run
-from mlftool.plan.budget import budget_bytes, cost, ends_bytes
+from mlftool.plan.budget import budget_bytes, cost
 from mlftool.plan.patches import check_patches
 from mlftool.plan.rows import Flow, Reader, by_rows, window_input
 from mlftool.runtime.boards import BOARDS
@@ -317,12 +317,12 @@ def test_budgets_are_met_at_the_least_cost() -> None:
         compile_module(ModuleSpec(model, target="rv32imc", ram_budget="100"))
     assert caught.value.problems[0].code == "MLF0119"
     least = int(caught.value.problems[0].message.split()[0])
-    most = whole.program.memory.size_bytes + ends_bytes(whole.program)
+    most = whole.ram_bytes
     assert least < 0.7 * most
     costs = []
     for budget in (most, (most + least) // 2, least):
         module = compile_module(ModuleSpec(model, target="rv32imc", ram_budget=str(budget)))
-        assert module.program.memory.size_bytes + ends_bytes(module.program) <= budget
+        assert module.ram_bytes <= budget
         costs.append(cost(module.program))
     assert costs[0] == cost(whole.program)
     assert costs == sorted(costs)

@@ -27,7 +27,7 @@ from mlftool.ops.base import Operand
 from mlftool.ops.halves import halves
 from mlftool.ops.scales import scaled
 from mlftool.plan import flash
-from mlftool.plan.budget import cost, ends_bytes
+from mlftool.plan.budget import cost
 from mlftool.plan.flash import constants_bytes
 from mlftool.plan.prefix_code import LONGEST, MOST_VALUES, Coded, code_lengths, coded
 from mlftool.runtime.boards import BOARDS
@@ -284,10 +284,10 @@ def test_less_flash_costs_more(name: str) -> None:
         costs.append(cost(module.program))
     assert costs[0] == cost(plain.program)
     assert costs == sorted(costs)
-    ram = plain.program.memory.size_bytes + ends_bytes(plain.program)
+    ram = plain.ram_bytes
     spec = ModuleSpec(MODELS[name], target="cortex-m4", weights_budget=str(most - 256))
     both = compile_module(replace(spec, ram_budget=str(ram + 20000)))
-    assert both.program.memory.size_bytes + ends_bytes(both.program) <= ram + 20000
+    assert both.ram_bytes <= ram + 20000
     with pytest.raises(MlfError, match="bytes of workspace of"):
         compile_module(replace(spec, ram_budget=str(ram), weights_budget=str(fewest)))
 

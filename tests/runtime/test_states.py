@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,10 +18,10 @@ from programs import BOARD, HERE
 
 import mlftool
 from mlftool.cli import main
-from mlftool.codegen.states import slots
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
 from mlftool.errors import MlfError
 from mlftool.options import OPTIONS
+from mlftool.plan.states import slots
 from mlftool.runtime.load import LoadedArchive, LoadedModule, load
 
 INPUTS, HIDDEN, CACHED = 5, 7, 3
@@ -347,6 +349,44 @@ def test_states_in_a_manifest(
     assert main(command) == 0, capsys.readouterr().err
     (archive,) = (tmp_path / "out").rglob("*.tar")
     assert [t.name for t in load(archive).module().inputs] == ["x"]
+
+
+@pytest.mark.parametrize("executor", KEEPERS)
+def test_ram_has_room_for_states(
+    executor: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One figure, which each command says and a budget limits: that of the header's sizes."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(network(), "m.onnx")
+    words = ["m.onnx", "--target", "cortex-m4", "--executor", executor]
+    words += [w for s in STATE for w in ("--state", s)]
+
+    def data(*words: str) -> dict[str, Any]:
+        assert main([*words, "--json"]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    made = data("compile", *words, "-o", "m.tar")
+    assert made["state_bytes"] > 0
+    whole = made["workspace_bytes"] + made["io_bytes"] + made["state_bytes"]
+    for subject in (words, ["m.tar"]):
+        (shown,) = data("memmap", *subject, "--no-advice")["maps"]
+        assert (shown["ram_bytes"], shown["state_bytes"]) == (whole, made["state_bytes"])
+    states = ", ".join(s.replace("=", ": ") for s in STATE)
+    manifest = "version: 1\nmodels: {{m: {{model: m.onnx, executor: {0}, state: {{{1}}}, "
+    manifest += "targets: [cortex-m4], budget: {{ram: {2}}}}}}}\n"
+    for spare, status in ((0, 0), (-1, 1)):
+        limit = str(whole + spare)
+        Path("m.yaml").write_text(manifest.format(executor, states, limit))
+        assert main(["check", "m.yaml"]) == status
+        assert main(["compile", *words, "-o", "n.tar", "--ram-budget", limit]) == 2 * status
+    assert f"{made['state_bytes']} state), expected at most {limit}" in capsys.readouterr().err
+    Path("m.yaml").write_text(manifest.format(executor, states, whole))
+    (module,) = data("build", "m.yaml")["entries"][0]["modules"]
+    assert module["ram_bytes"] == whole
 
 
 def test_a_shared_library_goes_on_and_begins_again(tmp_path: Path) -> None:

@@ -21,13 +21,14 @@ from mlftool.codegen.origin import origin, tensors
 from mlftool.codegen.packed import PackedStep, Shapes, check_types, code_values, pack, wrapped
 from mlftool.codegen.packed import functions as packed_functions
 from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
-from mlftool.codegen.states import slots, texts
+from mlftool.codegen.states import texts
 from mlftool.codegen.templates import render
 from mlftool.codegen.weights import place
 from mlftool.ir.graph import Graph
 from mlftool.ops.scalar import c_string
 from mlftool.options import CompilerOptions
 from mlftool.plan.program import Program, Region
+from mlftool.plan.states import slots
 
 
 def emit(program: Program, options: Options, interface: Graph) -> Sources:

@@ -16,9 +16,9 @@ from tfl_case_states import features, framer, memories, stacker, streams
 from tfl_cases import Case, feeds, merged
 from tfl_writer import Op, Sub, T, model
 
-from mlftool.codegen.states import slots
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
 from mlftool.frontends.models import TFLite
+from mlftool.plan.states import slots
 from mlftool.runtime.load import LoadedArchive, LoadedModule
 
 __all__ = ["update"]  # the fixture
