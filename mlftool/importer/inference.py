@@ -95,7 +95,7 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
 
 
 def _wide(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same numbers as int64 if they are int32, as which onnx's inference reads no axes of Pad."""
+    """int32 as int64, since onnx's inference reads no axes of Pad that are int32."""
     return value.astype(np.int64) if value.dtype == np.int32 else value
 
 

@@ -34,9 +34,9 @@ COUNTED = ("instructions", "cycles", "flash")
 @frozen
 class Point:
     """A plan: the options that give it, "" if they are the module's own; its RAM, which is the
-    workspace with inputs, outputs and states, in bytes; the runs of layers that it computes in bands; and
-    the kernels' estimate of instructions. `figures` has `instructions`, `cycles` and `flash`, as
-    far as they were counted."""
+    workspace with inputs, outputs and states, in bytes; the runs of layers that it computes in
+    bands; and the kernels' estimate of instructions. `figures` has `instructions`, `cycles` and
+    `flash`, as far as they were counted."""
 
     options: str
     ram: int

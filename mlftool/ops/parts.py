@@ -63,6 +63,13 @@ def _picked(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[El
     return [largest_of(parts[0])] * scope.types[node.result].elements
 
 
+def _most(end: Element, extent: int) -> int:
+    """The last element that a window may have behind it: `extent` if the end may be negative."""
+    if end.most is None or end.least is None or end.least < 0:
+        return extent
+    return min(extent, end.most)
+
+
 def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     """No axis gets longer: the input's extents are bounds, and so are ends that are never negative.
     Constant windows of static axes are as they are."""
@@ -86,7 +93,7 @@ def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
             best[axis] = len(places[k] or ())
         elif windows[0] is not None and min(first, step) >= 0:
             end = s.elements(s.steps.x(2))[k]
-            most = x[axis] if end.most is None or (-1 if end.least is None else end.least) < 0 else min(x[axis], end.most)
+            most = _most(end, x[axis])
             best[axis] = len(range(first, most, step))
             is_head = (first, step) == (0, 1) and end.most == most and not known[axis]
             heads[axis] = end.symbol if is_head else ""

@@ -306,7 +306,8 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
     "infinities times a beta of 0": (
         AGREES,
         13,
-        """g (float[2,3] x) => (float[2,4] y, float[2,4] z) <float[3,4] w = {1,2,3,4,5,6,7,8,9,8,7,6},
+        """g (float[2,3] x) => (float[2,4] y, float[2,4] z)
+        <float[3,4] w = {1,2,3,4,5,6,7,8,9,8,7,6},
         float[4] o = {0,0,0,0}, int64[1] a = {1}> { i = Reciprocal (o) y = Gemm <beta=0.0> (x, w, i)
         s = Sub (x, x) t = Reciprocal (s) c = ReduceSum (t, a) z = Gemm <beta=0.0> (x, w, c) }""",
     ),
