@@ -20,7 +20,7 @@ from mlftool.importer.graphs import add_initializer, ordered
 from mlftool.importer.structure import free_names, unread_names
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import Node, TensorType
-from mlftool.onnx_rules.scope import EXTENTS, Refuse, Replace, Scope, Work
+from mlftool.onnx_rules.scope import EXTENTS, Refuse, Replace, Scope, Symbols, Work
 from mlftool.onnx_rules.steps import Steps, standing_for
 
 INDEX = TensorType(int32, ())
@@ -52,16 +52,19 @@ def joined(scope: Scope, held: Sequence[str], out: str, axis: int, new: bool) ->
             type_ = scope.types[name]
             at = axis % (len(type_.shape) + 1)
             grown = TensorType(type_.dtype, (*type_.shape[:at], 1, *type_.shape[at:]))
-            parts[k] = reshaped(scope, name, grown)
+            symbols = scope.extents_of(name)
+            parts[k] = reshaped(scope, name, grown, (*symbols[:at], "", *symbols[at:]))
     return Replace([helper.make_node("Concat", parts, [out], axis=axis)])
 
 
-def reshaped(scope: Scope, name: str, type_: TensorType) -> str:
+def reshaped(scope: Scope, name: str, type_: TensorType, symbols: Symbols) -> str:
+    """A tensor with an axis of extent 1 more or less."""
     made = scope.fresh(f"{name}.view")
     if name in scope.consts:
         scope.add_const(made, scope.consts[name].reshape(type_.shape))
     else:
         scope.types[made] = type_
+        scope.symbols.update({made: symbols} if any(symbols) else {})
         scope.nodes.append(Node("Reshape", (name,), (made,), {}, made))
     return made
 

@@ -28,6 +28,7 @@ from mlftool.ir.graph import Node, TensorType, element
 from mlftool.ir.values import LENGTH
 from mlftool.onnx_rules.protos import attributes, op_name
 from mlftool.onnx_rules.scope import (
+    EXTENTS,
     KEEP,
     Next,
     Outcome,
@@ -242,7 +243,7 @@ def _split(scope: Scope, node: NodeProto) -> Outcome:
     if not -len(type_.shape) <= axis < len(type_.shape):
         raise Refuse("MLF0302", f"splits {type_} along axis {axis}")
     axis %= len(type_.shape)
-    n = type_.shape[axis]
+    n, symbols, step = type_.shape[axis], scope.extents_of(x), 1
     sizes = [1] * n
     whole = len(node.input) > 1 and node.input[1] != ""
     if whole:
@@ -258,15 +259,21 @@ def _split(scope: Scope, node: NodeProto) -> Outcome:
             raise Refuse("MLF0303", f"splits {type_} into {given.tolist()}")
         step = int(given) if given.ndim == 0 else 0
         sizes = [min(step, n - at) for at in range(0, n, step)] if step else given.tolist()
+    if symbols[axis]:
+        raise Refuse("MLF0302", "splits an axis whose extent is known only at run time", EXTENTS)
     names = []
     for k, size in enumerate(sizes):
         names.append(scope.fresh(f"{out}.part{k}"))
         shape = (*type_.shape[:axis], size, *type_.shape[axis + 1 :])
         scope.types[names[-1]] = TensorType(type_.dtype, shape)
+        scope.symbols.update({names[-1]: symbols} if any(symbols) else {})
     scope.nodes.append(Node("Split", (x,), tuple(names), {"axis": axis}, node.name or out))
-    if not whole and not attrs.get("keepdims", 1):
+    # The standard ignores `keepdims` beside a split; onnxruntime does not if that is the number 1,
+    # which torch writes for `unbind`.
+    if step == 1 and not attrs.get("keepdims", 1):
         flat = TensorType(type_.dtype, (*type_.shape[:axis], *type_.shape[axis + 1 :]))
-        names = [reshaped(scope, name, flat) for name in names]
+        symbols = (*symbols[:axis], *symbols[axis + 1 :])
+        names = [reshaped(scope, name, flat, symbols) for name in names]
     scope.sequences[out] = tuple(names)
     return KEEP
 

@@ -26,7 +26,7 @@ from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import CONSTANT, Outcome, Refuse, Replace, Scope, Work, stepwise
 from mlftool.onnx_rules.scope import Rule as BoxRule
-from mlftool.onnx_rules.shaping import Bounds, Element, least_of
+from mlftool.onnx_rules.shaping import Bounds, Element, largest_of, least_of
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Kernel, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
@@ -166,27 +166,45 @@ def _axes_known(scope: Scope, node: NodeProto, rank: int) -> list[int] | None:
     return [a % rank for a in axes] if axes else list(range(rank))
 
 
-def _least_only(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
-    return [least_of(parts[0])] if scope.types[node.result].elements == 1 else None
+def _each(pick: Callable[[Sequence[Element]], Element]) -> Bounds:
+    """What is known of each element of the result by what is known of those that it is made of."""
+
+    def bounds(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+        shape, row = scope.types[node.inputs[0]].shape, scope.types[node.result].dtype
+        listed = len(node.inputs) > 1 and node.inputs[1]
+        given = scope.consts.get(node.inputs[1]) if listed else np.zeros(0, np.int64)
+        if given is None or row.is_float:
+            return None
+        if not given.size and node.attrs.get("noop_with_empty_axes", 0):
+            return parts[0]
+        axes = [int(a) % len(shape) for a in given.reshape(-1)] or range(len(shape))
+        kept = [a for a in range(len(shape)) if a not in axes]
+        places = np.arange(math.prod(shape)).reshape(shape).transpose(*kept, *axes)
+        lines = places.reshape(math.prod(shape[a] for a in kept), -1).tolist() if shape else [[0]]
+        found = [pick([parts[0][k] for k in line]) for line in lines]
+        first, last = row.range
+        fits = all(first <= n <= last for e in found for n in (e.least, e.most) if n is not None)
+        return found if fits else None
+
+    return bounds
 
 
-def _counted(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
-    """The bounds of the sum of all elements: how many of a mask are true."""
-    if scope.types[node.result].elements != 1:
-        return None
-    most, least = [e.most for e in parts[0]], [e.least for e in parts[0]]
-    if None in most or None in least:
-        return None
-    sums = sum(filter(None, least)), sum(filter(None, most))
-    first, last = scope.types[node.result].dtype.range
-    wraps = sums[0] < first or sums[1] > last
-    return None if wraps else [Element(sums[1], least=sums[0])]
+def _sum_of(line: Sequence[Element]) -> Element:
+    """How many of a mask are true, for one."""
+    least = [e.least for e in line if e.least is not None]
+    most = [e.most for e in line if e.most is not None]
+    return Element(sum(most), least=sum(least)) if len(least) == len(most) == len(line) else Element()
+
+
+def _greatest_of(line: Sequence[Element]) -> Element:
+    least = max((e.least for e in line if e.least is not None), default=None)
+    return Element(largest_of(line).most, least=least)
 
 
 PASSED = ("quantised", "relay", "constant", "extents", "bounds")
 MEMBERS = {
     "ReduceSum": Member(
-        "Add", _relay("sum"), quantised="mlf.QLinearReduceSum", extents=ZEROS, bounds=_counted
+        "Add", _relay("sum"), quantised="mlf.QLinearReduceSum", extents=ZEROS, bounds=_each(_sum_of)
     ),
     "ReduceMean": Member(
         "Add",
@@ -196,9 +214,16 @@ MEMBERS = {
         extents=_mean_of_boxes,
     ),
     "ReduceProd": Member("Mul", _relay("prod"), lambda row: 1, extents=filling(lambda row: 1)),
-    "ReduceMax": Member("Max", _relay("max"), least, picks=True, extents=filling(least)),
+    "ReduceMax": Member(
+        "Max",
+        _relay("max"),
+        least,
+        picks=True,
+        extents=filling(least),
+        bounds=_each(_greatest_of),
+    ),
     "ReduceMin": Member(
-        "Min", _relay("min"), greatest, picks=True, extents=filling(greatest), bounds=_least_only
+        "Min", _relay("min"), greatest, picks=True, extents=filling(greatest), bounds=_each(least_of)
     ),
     "ReduceL1": Member("Add", _relay("sum", "abs"), value=_magnitude, extents=ZEROS),
     "ReduceL2": Member(

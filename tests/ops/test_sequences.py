@@ -12,6 +12,7 @@ import pytest
 from builders import Net
 from cases import Case, Results
 from onnx import TensorProto, helper
+from oracle import onnxruntime_float
 
 import mlftool.backend
 from mlftool.advice import advice
@@ -301,3 +302,31 @@ def test_parts_as_outputs(keepdims: int) -> None:
     (s,) = mlftool.backend.run_model(model, [x])
     wanted = [x[:, k : k + 1] if keepdims else x[:, k] for k in range(3)]
     assert [t.tolist() for t in s] == [t.tolist() for t in wanted]
+
+
+def test_one_number_as_split_leaves_out_the_axis() -> None:
+    """As torch's `unbind` is exported and onnxruntime does it; the standard says otherwise. Parts
+    of a tensor whose other extents are known at run time have these, and so have stacks of them."""
+    model = _lists("""g (float[4,2] x) => (int64[n] y, int64[n,2] z, int64[n,1] w, float[4] v) {
+        found = NonZero(x) pairs = Transpose <perm = [1, 0]> (found)
+        one = Constant <value = int64 {1}> () ones = Constant <value = int64[2] {1, 1}> ()
+        p = SplitToSequence <axis = 1, keepdims = 0> (pairs, one)
+        zero = Constant <value = int64 {0}> () first = SequenceAt(p, zero)
+        second = SequenceAt(p, one) y = Add(first, second)
+        z = ConcatFromSequence <axis = 1, new_axis = 1> (p)
+        q = SplitToSequence <axis = 1, keepdims = 0> (pairs, ones) w = SequenceAt(q, one)
+        r = SplitToSequence <axis = 1, keepdims = 0> (x, one) v = SequenceAt(r, one) }""")
+    prepared = mlftool.backend.prepare(model)
+    for x in ([[0, 1], [1, 1], [0, 0], [1, 0]], [[0] * 2] * 4, [[1] * 2] * 4):
+        feed = np.array(x, np.float32)
+        (wanted,) = onnxruntime_float(model, [{"x": feed}])
+        for got, want in zip(prepared.run([feed]), wanted.values(), strict=True):
+            assert (got.shape, got.tolist()) == (want.shape, want.tolist())
+
+
+def test_an_axis_of_run_time_extent_is_not_split() -> None:
+    model = _lists("""g (float[4] x) => (int64[1,1] y) {
+        found = NonZero(x) p = SplitToSequence <axis = 1> (found)
+        zero = Constant <value = int64 {0}> () y = SequenceAt(p, zero) }""")
+    with pytest.raises(MlfError, match="splits an axis whose extent is known only at run time"):
+        mlftool.backend.prepare(model)

@@ -54,6 +54,19 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]]
             for a, b, c in ((1, 10, 2), (10, -5, -3), (3, 3, 1), (5, 1, 1), (0, 7, 7))
         ],
     ),
+    # No row of a mask has more than it is long; as Longformer's exports have it.
+    "range_to_the_fullest_row": (
+        """g (bool[3,5] m) => (int64[k] y, float[3,q] z) {
+            c = Cast <to = 7> (m) axis = Constant <value = int64[1] {1}> ()
+            counts = ReduceSum <keepdims = 0> (c, axis) most = ReduceMax <keepdims = 0> (counts)
+            zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()
+            three = Constant <value = int64[1] {3}> () first = Constant <value = int64[1] {0}> ()
+            y = Range(zero, most, one)
+            width = Unsqueeze(most, first) shape = Concat <axis = 0> (three, width)
+            z = ConstantOfShape <value = float[1] {2.5}> (shape) }""",
+        {},
+        [{"m": X[:, :1] > np.arange(5) * k} for k in (0.5, 1.0, 100.0)],
+    ),
     "range_of_floats": (
         "g (float a, float b, float c) => (float[k] y) { y = Range(a, b, c) }",
         {"y": (20,)},
