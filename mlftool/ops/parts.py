@@ -16,8 +16,19 @@ from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import ALONE, first_alone
 from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import EXTENTS, KEEP, Next, Outcome, Refuse, Scope, Symbols
+from mlftool.onnx_rules.scope import (
+    EXTENTS,
+    KEEP,
+    Next,
+    Outcome,
+    Refuse,
+    Scope,
+    Symbols,
+    Work,
+    stepwise,
+)
 from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaping, UnboundedError, largest_of
+from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Facts, Kernel, Operand, Trait, UnsupportedError, op, shown
 from mlftool.ops.movement import copied, strided, strides_of
@@ -198,12 +209,25 @@ def _relay_split(s: Site) -> tuple[str, ...]:
     return tuple(f"{parts}.{k}" for k in range(len(extents)))
 
 
-def _split_box(scope: Scope, node: NodeProto) -> Outcome:
-    """Every part has the other axes' extents; along one of them there is no telling the parts."""
-    symbols = scope.extents_of(node.input[0])
-    if symbols[attributes(node).get("axis", 0) % len(symbols)]:
-        return Refuse("MLF0302", "splits an axis whose extent is known only at run time")
-    return Next(node)
+@stepwise
+def _split_box(scope: Scope, node: NodeProto) -> Work[Outcome]:
+    """Every part has the other axes' extents. Constant sizes also say how far the axis is that is
+    split: a tracing exporter found as many."""
+    x, axis = node.input[0], attributes(node).get("axis", 0)
+    symbols, shape = list(scope.extents_of(x)), scope.types[x].shape
+    axis %= len(shape)
+    if not symbols[axis]:
+        return Next(node)
+    sizes = scope.consts.get(node.input[1]) if len(node.input) > 1 else None
+    if sizes is None or sizes.sum() > shape[axis]:
+        text = "splits an axis whose extent is known only at run time; expected constant sizes"
+        return Refuse("MLF0302", text, EXTENTS)
+    s = Steps(node, (), taken=scope.names)
+    node.input[0] = s("Slice", x, *(s.const([k], np.int64) for k in (0, sizes.sum(), axis)))
+    yield standing_for(scope.hiding({x}), [*s.made, node])
+    symbols[axis] = ""
+    scope.symbols.update(dict.fromkeys(node.output, tuple(symbols)) if any(symbols) else {})
+    return KEEP
 
 
 def _parted(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:

@@ -361,8 +361,11 @@ BAD = {
         y = Loop (two, t, x) <body = b (int64 i, bool g, float[6] s) => (bool d, float[k] n) {
             d = Identity(g) n = Compress <axis = 0> (s, c) }> }""",
     "parts of an axis whose extent is late": """g (float[4] x, bool[4] c)
-        => (float[1] y, float[3] z) { a = Compress <axis = 0> (x, c)
-        parts = Constant <value = int64[2] {1, 3}> () y, z = Split <axis = 0> (a, parts) }""",
+        => (float[p] y, float[q] z) { a = Compress <axis = 0> (x, c)
+        y, z = Split <axis = 0> (a) }""",
+    "more parts of an axis than it can have": """g (float[4] x, bool[4] c)
+        => (float[2] y, float[3] z) { a = Compress <axis = 0> (x, c)
+        parts = Constant <value = int64[2] {2, 3}> () y, z = Split <axis = 0> (a, parts) }""",
     "regions of an image whose extents are late": """g (float[1,2,4,4] x, bool[4] c, float[3,4] r)
         => (float[3,2,1,1] y) { a = Compress <axis = 2> (x, c)
         i = Constant <value = int64[3] {0, 0, 0}> () y = RoiAlign (a, r, i) }""",

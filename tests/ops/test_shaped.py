@@ -67,6 +67,19 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]]
         {},
         [{"m": X[:, :1] > np.arange(5) * k} for k in (0.5, 1.0, 100.0)],
     ),
+    # Experts of a mixture that have tokens: as many as the exporter saw, of a box of them all.
+    "parts_as_many_as_were_traced": (
+        """g (bool[5] m, float[3,4] x) => (int64[1,1] y, float[3,2] z, float[3,1] u, int64[1] v) {
+            t = NonZero(m) p = Transpose <perm = [1, 0]> (t)
+            sizes = Constant <value = int64[3] {1, 1, 1}> ()
+            y, q, r = Split <axis = 0> (p, sizes)
+            last = Constant <value = int64[1] {-1}> () flat = Reshape(p, last)
+            few = Gather <axis = 1> (x, flat)
+            two = Constant <value = int64[2] {2, 1}> ()
+            z, u = Split <axis = -1> (few, two) v = Reshape(r, last) }""",
+        {},
+        [{"m": np.isin(np.arange(5), at), "x": X} for at in ((0, 2, 3), (1, 2, 3))],
+    ),
     "range_of_floats": (
         "g (float a, float b, float c) => (float[k] y) { y = Range(a, b, c) }",
         {"y": (20,)},
