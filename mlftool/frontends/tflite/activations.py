@@ -89,22 +89,33 @@ def _of_int16(s: Site, op: str, plain: tuple[int, ...]) -> None:
     s.add(op, (s.name(),), s.out(), {"m_": by, "by": shift})
 
 
-@operator("RELU")
+@operator("RELU", "RELU_0_TO_1", "RELU_N1_TO_1")
 def relu(s: Site) -> None:
+    _between(s, *_LIMITS[s.node.kind])
+
+
+_LIMITS = {"RELU": (0.0, math.inf), "RELU_0_TO_1": (0.0, 1.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+
+
+def _between(s: Site, low: float, high: float) -> None:
+    """The input, cut at real values in the output's scale."""
     x, y, row = same_type(s)
     if row == "float32":
-        s.add("Relu", (s.name(),), s.out())
+        s.cut(s.name(), low, high, s.out())
         return
     least, most = y.type.dtype.range
-    ends = (max(least, s.zero(y)), most)
+    ends = (max(least, s.stored(low)), min(most, s.stored(high)) if high < math.inf else most)
     real = s.scale(x) / s.scale(y)
     rescale(s, s.name(), real, s.out(), before=s.zero(x), after=s.zero(y), limits=ends)
 
 
 @operator("RELU6")
 def relu6(s: Site) -> None:
-    """Integers are cut in the input's scale; the output's is not looked at."""
+    """Integers are cut in the input's scale; the output's is not looked at, but for uint8."""
     x, y, row = same_type(s)
+    if x.unsigned:
+        _between(s, 0.0, 6.0)
+        return
     if row == "float32":
         ends = [s.const(np.float32(e)) for e in (0, 6)]
     else:
@@ -160,6 +171,7 @@ def prelu(s: Site) -> None:
         s.add("PRelu", (s.name(), s.name(1)), s.out())
         return
     s.expect(alpha.type.dtype.name in INTEGERS, f"slopes of {alpha.type}")
+    s.expect(alpha.unsigned == x.unsigned, f"slopes of {alpha.stored} for {x.stored}")
     v = widened(s, s.name(), s.zero(x))
     product = s.add(
         "Mul",
@@ -384,7 +396,7 @@ def l2_normalization(s: Site) -> None:
     if row == "float32":
         s.add("LpNormalization", (s.name(),), s.out(), {"axis": -1, "p": 2})
         return
-    s.expect(row == "int8", f"{row}; supported: float32, int8")
+    s.expect(row == "int8" and not s.x().unsigned, f"{s.x().stored}; supported: float32, int8")
     s.add("mlf.UnitFixed", (s.name(),), s.out(), {"zero": s.zero(x)})
 
 
@@ -439,6 +451,10 @@ def quantize(s: Site) -> None:
         s.add("mlf.QuantizeAway", (s.name(), s.const(np.float32(s.scale(y)))), s.out(), attrs)
         return
     real = s.scale(x) / s.scale(y)
+    apart = s.zero(x) - x.type.dtype.range[0] == s.zero(y) - to.range[0]
+    if real == 1 and apart and {x.type.dtype.name, to.name} == {"int8", "uint8"}:
+        s.add("mlf.TopBit", (s.name(),), s.out())
+        return
     if x.type.dtype.is_int8:
         codes = np.arange(256, dtype=np.uint8).view(x.type.dtype.numpy).astype(np.int64)
         values = rescaled(codes - s.zero(x), *multiplier(real)) + s.zero(y)
@@ -457,6 +473,12 @@ def dequantize(s: Site) -> None:
         s.add("Cast", (s.name(),), s.out(), {"to": dtype.float32.onnx})
         return
     s.expect(row.name in ("int8", "int16", "uint8"), f"{row}; supported: int8, int16, uint8")
+    as_floats(s, 0, s.out())
+
+
+def as_floats(s: Site, i: int, out: str | TensorType) -> str:
+    """The integers of input `i` times their scale."""
+    x = s.x(i)
     q = x.quantised
     s.expect(q is not None, f"tensor '{x.name}' has {x.unusable or 'no scale and zero point'}")
     assert q is not None
@@ -464,14 +486,15 @@ def dequantize(s: Site) -> None:
     if q.scale.size > 1:
         shape = tuple(q.scale.size if k == q.axis else 1 for k in range(len(x.type.shape)))
     scale = s.const(q.scale.reshape(shape), what="scale")
-    zero = s.const(q.zero_point.astype(row.numpy).reshape(shape), what="zero_point")
-    s.add("DequantizeLinear", (s.name(), scale, zero), s.out(), {IN_FLOATS: 1})
+    zeros = q.zero_point.astype(x.type.dtype.numpy)
+    zero = s.const(zeros.reshape(shape), what="zero_point")
+    return s.add("DequantizeLinear", (s.name(i), scale, zero), out, {IN_FLOATS: 1})
 
 
 @operator("CAST")
 def cast(s: Site) -> None:
     x, y = same_shape(s)
-    known = one_of("float32", "int8", "int16", "int32", "uint32", "bool")
+    known = one_of("float32", "int8", "int16", "int32", "int64", "uint8", "uint32", "bool")
     for row in (x.type.dtype, y.type.dtype):
         s.expect(row.name in known, f"{row}; supported: {', '.join(sorted(known))}")
     s.add("Cast", (s.name(),), s.out(), {"to": y.type.dtype.onnx})

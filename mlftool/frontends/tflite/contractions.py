@@ -113,10 +113,12 @@ class Quantities:
     counts: bool = False  # the weights' zero point counts
 
 
-def weights_of(s: Site, i: int, channels: int) -> Array:
-    """Constant weights of 8 bits, with scales for all or for each of `channels`."""
-    w, tensor = s.known(i, "weights"), s.x(i)
+def weights_of(s: Site, x: Tensor, channels: int) -> Array:
+    """Input 1: constant weights of 8 bits for `x`, with scales for all or for each of
+    `channels`."""
+    w, tensor = s.known(1, "weights"), s.x(1)
     s.expect(w.dtype == np.int8, f"weights {tensor.type}; supported: int8 and int4")
+    s.expect(tensor.unsigned == x.unsigned, f"weights of {tensor.stored} for {x.stored}")
     q = tensor.quantised
     fits = q is not None and q.scale.size in (1, channels)
     s.expect(fits, f"weights with {tensor.unusable or 'no scales that fit'}")
@@ -139,7 +141,6 @@ def contraction(
     xt, y, row = s.x(x_at), s.y(), np.dtype(s.x(x_at).type.dtype.name)
     narrow = row == np.int8
     zeros = w.zero_point if q.counts else np.zeros(1)
-    s.expect(bool(np.all(np.abs(zeros) < 128)), "a zero point of weights beyond int8")
     x_zero = s.zero(xt) if narrow or q.counts else 0
     y_zero = s.zero(y) if narrow or q.counts else 0
     parts = [
@@ -166,9 +167,10 @@ def convolved(s: Site, weights: Array, group: int, *, wide_only: bool = False) -
     attrs, q = spatial(s, weights.shape[2:], s.x(), s.y()), None
     weights = np.ascontiguousarray(weights)
     if kind_of(s) != "float32":
-        weights_of(s, 1, weights.shape[0])
+        weights_of(s, s.x(), weights.shape[0])
         bias = biases(s, 2, weights.shape[0])
-        q = Quantities(weights, bias, rounding(s, bias, wide_only=wide_only))
+        how = rounding(s, bias, wide_only=wide_only)
+        q = Quantities(weights, bias, how, counts=s.x(1).unsigned)
     else:
         same_floats(s, 1, 2)
     x, y = s.turned(s.name(0), FIRST), s.y().type
@@ -248,13 +250,13 @@ def transpose_conv(s: Site) -> None:
         s.add("ConvTranspose", parts, out_, attrs)
         s.within(s.turned(out_, LAST), s.out())
         return
-    weights_of(s, 1, oc)
+    weights_of(s, x, oc)
     how = Rounding.TWICE if row == "int8" else Rounding.ONCE
     wanted = ("int32",) if row == "int8" else ("int64", "int16")
     name = "none" if bias is None else bias.dtype.name
     s.expect(name in ("none", *wanted), f"a bias of {name}; supported: {', '.join(wanted)}")
     bias = bias.astype(np.int64) if bias is not None and bias.dtype == np.int16 else bias
-    q = Quantities(turned, bias, how)
+    q = Quantities(turned, bias, how, counts=s.x(1).unsigned)
     contraction(s, "mlf.QLinearConvTranspose", turned_x, q, out_, attrs, x_at=2)
     s.turned(out_, LAST, s.out())
 
@@ -285,7 +287,7 @@ def fully_connected(s: Site) -> None:
         s.add("Gemm", parts, made, {"transB": 1})
         s.within(s.reshaped(made, y.type.shape), s.out())
         return
-    weights_of(s, 1, oc)
+    weights_of(s, x, oc)
     channels = s.x(1).quantised
     assert channels is not None
     q = Quantities(w, bias, rounding(s, bias), counts=channels.scale.size == 1)

@@ -6,19 +6,24 @@ import math
 
 import numpy as np
 
+from mlftool.frontends.tflite.activations import as_floats
 from mlftool.frontends.tflite.contractions import rank
 from mlftool.frontends.tflite.custom import options
 from mlftool.frontends.tflite.site import Site, operator
+from mlftool.ir import dtype
+from mlftool.ir.graph import TensorType
 
 MOST = 2**15  # of detections and classes
 
 
 @operator("TFLite_Detection_PostProcess")
 def post_process(s: Site) -> None:
-    """Of floats. Entries after the last detection are zeros; boxes without area give none."""
+    """Of floats, or of uint8. Entries after the last detection are zeros; boxes without area give
+    none."""
     boxes, scores, anchors, given = s.x(0), s.x(1), s.x(2), options(s)
-    found = {t.dtype.name for t in (*s.types(), *s.made())}
-    s.expect(found == {"float32"}, f"types {', '.join(sorted(found))}; supported: float32")
+    found = {t.dtype.name for t in s.made()} | {t.stored for t in (boxes, scores, anchors)}
+    known = {"float32"}, {"float32", "uint8"}
+    s.expect(found in known, f"types {', '.join(sorted(found))}; supported: float32, uint8")
     rank(s, 3, boxes, scores)
     rank(s, 2, anchors)
     s.expect(len(s.node.outputs) == 4, f"{len(s.node.outputs)} outputs; expected 4")
@@ -51,5 +56,12 @@ def post_process(s: Site) -> None:
         "overlap": float(np.float32(overlap)),
         "scales": [float(np.float32(v)) for v in scales],
     }
-    names, outs = [s.name(i) for i in range(3)], [s.out(k) for k in range(4)]
+    names, outs = [_floats(s, i) for i in range(3)], [s.out(k) for k in range(4)]
     s.add("mlf.Detections", names, outs[0], attrs, more=outs[1:])
+
+
+def _floats(s: Site, i: int) -> str:
+    x = s.x(i)
+    if x.type.dtype.is_float:
+        return s.name(i)
+    return as_floats(s, i, TensorType(dtype.float32, x.type.shape))

@@ -8,7 +8,9 @@ import numpy as np
 
 from mlftool.frontends.tflite.contractions import rank
 from mlftool.frontends.tflite.movement import alike, made_shape, numbers, taken
-from mlftool.frontends.tflite.site import Site, away, one_of, operator
+from mlftool.frontends.tflite.site import FLOAT, INTEGERS, Site, away, operator
+from mlftool.frozen import replace
+from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 
 
@@ -41,8 +43,9 @@ def resize_bilinear(s: Site) -> None:
     x, size = s.x(), numbers(s, 1, "sizes")
     rank(s, 4, x)
     alike(s, x)
-    row = x.type.dtype.name
-    s.expect(row in one_of("float32", "int8"), f"{row}; supported: float32, int8")
+    row = x.stored
+    known = ("float32", "int16", "int8", "uint8")
+    s.expect(row in known, f"{row}; supported: {', '.join(known)}")
     s.expect(len(size) == 2 and min(size) > 0, f"a size {size}")
     made_shape(s, (x.type.shape[0], *size, x.type.shape[3]))
     align, half = s.option("align_corners", False), s.option("half_pixel_centers", False)
@@ -50,15 +53,30 @@ def resize_bilinear(s: Site) -> None:
     tables: list[str] = []
     for axis, out in zip((1, 2), size, strict=True):
         n = x.type.shape[axis]
-        if row == "int8":
+        if row in INTEGERS:
             rows = [_between(i, n, out, align, half) for i in range(out)]
             tables.append(s.const(np.array(rows, np.int32), what="places"))
             continue
         lines = [_line(i, n, out, align, half) for i in range(out)]
         tables.append(s.const(np.array([line[:2] for line in lines], np.int32), what="places"))
         tables.append(s.const(np.array([line[2] for line in lines], np.float32), what="shares"))
-    op = "mlf.BilinearFixed" if row == "int8" else "mlf.Bilinear"
+    if row == "uint8":
+        _between_bytes(s, tables)
+        return
+    op = "mlf.BilinearFixed" if row in INTEGERS else "mlf.Bilinear"
     s.add(op, (s.name(), *tables), s.out())
+
+
+def _between_bytes(s: Site, tables: list[str]) -> None:
+    """Of uint8, which TensorFlow Lite computes in floats; halves are rounded up."""
+    x, y = (TensorType(dtype.uint8, t.type.shape) for t in (s.x(), s.y()))
+    floats = TensorType(dtype.float32, y.shape)
+    name = s.add("mlf.TopBit", (s.name(),), x)
+    name = s.add("Cast", (name,), replace(floats, shape=x.shape), {"to": dtype.float32.onnx})
+    name = s.add("mlf.Bilinear", (name, *tables), floats)
+    name = s.add("Add", (name, s.const(np.float32(0.5))), floats)
+    name = s.add("Cast", (name,), y, {"to": dtype.uint8.onnx})
+    s.add("mlf.TopBit", (name,), s.out())
 
 
 def _line(i: int, n: int, out: int, align: bool, half: bool) -> tuple[int, int, float]:
@@ -90,7 +108,7 @@ def _blocks(s: Site) -> tuple[list[int], Array]:
     s.expect(len(x.type.shape) in (3, 4), f"a tensor {x.type}; expected 3 or 4 axes")
     alike(s, x)
     row = x.type.dtype.name
-    s.expect(row in one_of("float32", "int8"), f"{row}; supported: float32, int8")
+    s.expect(row in FLOAT | INTEGERS, f"{row}; supported: float32, int16, int8")
     block, ends = numbers(s, 1, "blocks"), s.known(2, "borders").astype(np.int64)
     axes = len(x.type.shape) - 2
     s.expect(len(block) == axes and min(block) > 0, f"blocks {block} of {x.type}")

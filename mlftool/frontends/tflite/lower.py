@@ -26,6 +26,7 @@ from mlftool.frontends.tflite.site import (
     SpoiledError,
     sound,
 )
+from mlftool.frontends.tflite.unsigned import with_signed
 from mlftool.frontends.tflite.updates import with_updates
 from mlftool.frozen import replace
 from mlftool.ir import dtype
@@ -49,7 +50,7 @@ FLAGS = (TensorType(dtype.bool_, ()), TensorType(dtype.bool_, (1,)))
 def lowered(model: Model, name: str, file: str, further: Sequence[str] = ()) -> Graph:
     """The model's graph; tensors of these names are `further` outputs. Raises MlfError with every
     problem of every operator."""
-    model = replace(model, subgraphs=tuple(map(with_updates, model.subgraphs)))
+    model = with_signed(replace(model, subgraphs=tuple(map(with_updates, model.subgraphs))))
     walk = _Walk(model, file, frozenset(further))
     graph = walk.main(name)
     if walk.problems:

@@ -44,6 +44,12 @@ class Tensor:
     nibbles: bool = False  # its elements have four bits
     problem: str = ""  # why it cannot be read; only what uses it is refused
     unusable: str = ""  # why its scales and zero points cannot be used
+    unsigned: bool = False  # uint8 in the file, where its elements and zero point are 128 more
+
+    @property
+    def stored(self) -> str:
+        """Its element type as the file has it."""
+        return "uint8" if self.unsigned else self.type.dtype.name
 
 
 @frozen

@@ -24,8 +24,9 @@ def _pooled(s: Site, op: str, more: dict[str, object], of: str = "") -> str:
     attrs = spatial(s, kernel, x, y)
     fits = (x.type.shape[0], x.type.shape[3]) == (y.type.shape[0], y.type.shape[3])
     s.expect(fits, f"an output {y.type} for {x.type}")
-    made = TensorType(y.type.dtype, tuple(y.type.shape[p] for p in FIRST))
-    return s.turned(s.add(op, (s.turned(of or s.name(), FIRST),), made, {**attrs, **more}), LAST)
+    name = s.turned(of or s.name(), FIRST)
+    made = TensorType(s.draft.types[name].dtype, tuple(y.type.shape[p] for p in FIRST))
+    return s.turned(s.add(op, (name,), made, {**attrs, **more}), LAST)
 
 
 @operator("AVERAGE_POOL_2D")
@@ -36,8 +37,16 @@ def average_pool(s: Site) -> None:
     x, y = s.x(), s.y()
     near = abs(s.scale(x) - s.scale(y)) <= 1e-6 and s.zero(x) == s.zero(y)
     s.expect(near, "an output whose scale or zero point differs from the input's")
-    made = _pooled(s, "mlf.AveragePoolFixed", {"activation": s.stored_limits()})
-    s.add("Identity", (made,), s.out())
+    limits = s.stored_limits()
+    if not x.unsigned:
+        made = _pooled(s, "mlf.AveragePoolFixed", {"activation": limits})
+        s.add("Identity", (made,), s.out())
+        return
+    # Halves are rounded away from zero, which is elsewhere in uint8.
+    bytes_ = s.add("mlf.TopBit", (s.name(),), TensorType(dtype.uint8, x.type.shape))
+    limits = (limits[0] + 128, limits[1] + 128)
+    made = _pooled(s, "mlf.AveragePoolFixed", {"activation": limits}, bytes_)
+    s.add("mlf.TopBit", (made,), s.out())
 
 
 @operator("MAX_POOL_2D")
@@ -103,9 +112,8 @@ def mean(s: Site) -> None:
 @operator("REDUCE_MAX", "REDUCE_MIN")
 def extreme(s: Site) -> None:
     x, row = s.x(), kind_of(s)
-    s.expect(row != "int16", "int16; supported: float32, int8")
     alike(s, x)
-    if row == "int8":
+    if row != "float32":
         near = (s.scale(x), s.zero(x)) == (s.scale(s.y()), s.zero(s.y()))
         s.expect(near, "an output whose scale or zero point differs from the input's")
     _reduced(s, "ReduceMax" if s.node.kind == "REDUCE_MAX" else "ReduceMin", s.name(), s.out())

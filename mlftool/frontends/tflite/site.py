@@ -289,7 +289,10 @@ class Site:
 
     def within(self, name: str, out: str) -> None:
         """`out` is the float or integer `name`, cut by the fused activation."""
-        low, high = self.limits()
+        self.cut(name, *self.limits(), out)
+
+    def cut(self, name: str, low: float, high: float, out: str) -> None:
+        """`out` is the float or integer `name` between limits, which may be infinite."""
         row = self.draft.types[name].dtype
         ends = [self.const(e, row) if math.isfinite(e) else "" for e in (low, high)]
         if low == 0 and not ends[1]:

@@ -218,3 +218,32 @@ def test_a_row_of_a_list_is_replaced(row: str) -> None:
 def test_slices_that_are_not_around_a_row_are_refused(change: dict[str, int]) -> None:
     with pytest.raises(MlfError, match="computed at run time; supported: constants"):
         imported(replaced("float32", **change), "m")
+
+
+# Of the bytes that LiteRT's reference kernels give (TensorFlow 2.21) for the cases below.
+ELSEWHERE = "f91b94d53c4bea3475248a902a458b27"
+
+
+def elsewhere(rng: np.random.Generator) -> Iterator[Case]:
+    """Forms that TensorFlow Lite Micro has not and converters write."""
+    for kind in ("RELU_N1_TO_1", "RELU_0_TO_1"):
+        for row in ("float32", "int8"):
+            yield Case(kind, [q(rng, SHAPE, row)], [q(rng, SHAPE, row)])
+    x = q(rng, (2, 4, 6, 3), "int16")
+    for options in ({}, {"AlignCorners": True}, {"HalfPixelCenters": True}):
+        made = [like(x, (2, 7, 5, 3))]
+        yield Case("RESIZE_BILINEAR", [x, ints([7, 5])], made, "ResizeBilinearOptions", options)
+    y, borders = [like(x, (1, 3, 12, 3))], ints([[3, 2], [0, 0]])
+    blocks = [like(x, (2, 8, 6, 3)), ints([1, 2]), borders]
+    yield Case("BATCH_TO_SPACE_ND", blocks, y, "BatchToSpaceNDOptions")
+    for kind in ("REDUCE_MAX", "REDUCE_MIN"):
+        yield Case(kind, [x, ints([1])], [like(x, (2, 6, 3))], "ReducerOptions")
+    table = ("CastOptions", {"InDataType": 0, "OutDataType": 0})
+    for a, b in (("uint8", "float32"), ("uint8", "int32"), ("int64", "int32"), ("int32", "int64")):
+        yield Case("CAST", [T("", SHAPE, a)], [T("", SHAPE, b)], *table)
+
+
+def test_what_only_litert_has() -> None:
+    made, _ = results(list(elsewhere(np.random.default_rng(4))))
+    found = hashlib.sha256(b"".join(y.tobytes() for y in made)).hexdigest()[:32]
+    assert found == ELSEWHERE
