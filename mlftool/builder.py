@@ -236,6 +236,8 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None, compiler: 
     except MlfError as error:
         problems = tuple(_in_manifest(manifest, entry, p) for p in error.problems)
         result = replace(result, problems=problems, exit_code=error.exit_code)
+    except ModuleNotFoundError:
+        raise  # a package that this machine lacks, which is one problem for all entries
     except Exception as error:
         from mlftool.crash import as_ours
 

@@ -339,8 +339,8 @@ but not the platform and mode.
 
 | output group | what it is |
 |---|---|
-| `archive` | the `.tar` | | `sources`, `headers`, `objects` | folders with the files to compile
-and link: `<name>.files/src`, `include`, `lib` |
+| `archive` | the `.tar` |
+| `sources`, `headers`, `objects` | folders of files to compile and link: `<name>.files/src`, `include`, `lib` |
 | `report` | `<name>.report.json`: modules, tensors, bytes of workspace and constants |
 | `runner` | the C file that describes the module to the program of `mlf_runner` |
 | `again` | the archive compiled once more, for `mlf_reproducibility_test` |

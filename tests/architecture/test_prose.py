@@ -51,6 +51,16 @@ def test_lines_of_prose_fit(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPO)))
+def test_tables_have_whole_rows(page: Path) -> None:
+    """As many columns in each row as in the first, and no row over two lines."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    for table in re.findall(r"(?:^\|.*\n)+.*", text, re.MULTILINE):
+        *rows, after = re.sub(r"(`+).+?\1|\\\|", "", table).split("\n")
+        assert {row.count("|") for row in rows} == {rows[0].count("|")}, rows
+        assert not after or after.startswith("<"), after
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPO)))
 def test_words_are_plain(page: Path) -> None:
     if page.name == "style.md":  # shows both
         return
