@@ -62,6 +62,7 @@ _ALWAYS = ("b", "bl", "bx", "blx", "tbb", "tbh")
 _MANY = re.compile(r"v?(ldm|stm|pop|push)")
 _PAIR = re.compile(r"[ls][td]rd")
 _LOAD = re.compile(r"v?ldr")
+_SINGLE = re.compile(r"v?ldr(?!d)")  # nothing overlaps with a pair, or comes early after a store
 _STORE = re.compile(r"v?str")
 _REGISTER = re.compile(
     r"\b(?:r1[0-5]|r[0-9]|sl|fp|ip|sp|lr|pc|[sdq][0-9]+|[agstx][0-9]+|ra|gp|tp)\b"
@@ -134,8 +135,7 @@ def _of_three_stages(table: Mapping[str, float]) -> Price:
         if _MANY.match(i.name):
             return 1 + registers(i.operands)
         if _LOAD.match(i.name):
-            single = before is not None and re.match(r"v?(ldr|str)", before.name)
-            return 1 if single else 2
+            return 1 if before is not None and _SINGLE.match(before.name) else 2
         return _listed(i, table)
 
     return price

@@ -36,6 +36,9 @@ def sequence(text: str) -> list[One]:
         # DDI 0439D, section 3.3.3: pairs of loads, and of a load and a store.
         ("cortex-m4", "ldr r0, [r1]; ldr r1, [r2]", 3),
         ("cortex-m4", "ldr r0, [r1, r2]; str r0, [r3, #20]", 3),
+        ("cortex-m4", "ldr r0, [r1, r5]; ldr r1, [r2]; ldr r2, [r3, #4]", 4),
+        ("cortex-m4", "ldrd r0, r1, [r2]; ldr r3, [r4]", 3 + 2),
+        ("cortex-m4", "strb r0, [r1]; ldr r2, [r3]", 1 + 2),
         ("cortex-m4", "ldmia r0!, {r1, r2, r3}; smlad r4, r1, r2, r4; mla r5, r1, r2, r5", 6),
         ("cortex-m4", "vldr s0, [r0]; vfma s1, s0, s0; vdiv s1, s1, s0", 19),
         ("cortex-m3", "mla r5, r1, r2, r5; smull r0, r1, r2, r3; mul r0, r1, r2", 2 + 4 + 1),
