@@ -12,6 +12,7 @@ static inline void touch(const void *at, int32_t bytes) {
 
 #include "mlf/dsp_nibbles.h"
 #include "mlf/dsp_pairs.h"
+#include "mlf/dsp_sixes.h"
 #include "mlf/dsp_wide.h"
 #include "mlf/mve_floats.h"
 #include "mlf/mve_lines.h"
@@ -36,6 +37,18 @@ MLF_CALLED void dots_wide_3x2(const uint32_t *w, const int16_t *x, int32_t n, in
   MLF_DOTS_WIDE_3X2(MLF_TIMES_1, MLF_AGAIN, w, x, stop, sum);
   out[0] = sum00, out[1] = sum01, out[2] = sum10, out[3] = sum11, out[4] = sum20, out[5] = sum21;
 }
+
+/* `end` and `c0` of the steps' words in C. */
+#define SIXES(name, type, kind)                                                                    \
+  MLF_CALLED void sixes_##name(const uint32_t *w, const type *c0, int32_t n, int32_t *out) {       \
+    const type *const end = c0 + n;                                                                \
+    int32_t low00, low02, low04, all0, all1, all2;                                                 \
+    MLF_DOTS_1X6(MLF_TIMES_1, MLF_TIMES_1, MLF_AGAIN_1X6, kind, w, c0, end, low, all);             \
+    out[0] = low00, out[1] = low02, out[2] = low04, out[3] = all0, out[4] = all1, out[5] = all2;   \
+  }
+SIXES(halves, int16_t, HALVES)
+SIXES(bytes, int8_t, BYTES)
+SIXES(unsigned, uint8_t, UNSIGNED)
 
 static int call_dsp(int32_t function, char **p, const int32_t *n) {
   const uint32_t *w = (const void *)p[0];
@@ -127,6 +140,18 @@ static int call_dsp(int32_t function, char **p, const int32_t *n) {
     mlf_exact_4x4(&pixels, (float *)(void *)p[1], (float *)(void *)p[2], (float *)(void *)p[3]);
     return 0;
   }
+  case 20:
+    MLF_NEXT_2(w, sum00, sum01);
+    break;
+  case 21:
+    sixes_halves(w, x, n[2], out);
+    return 0;
+  case 22:
+    sixes_bytes(w, (const int8_t *)p[1], n[2], out);
+    return 0;
+  case 23:
+    sixes_unsigned(w, (const uint8_t *)p[1], n[2], out);
+    return 0;
   default:
     return 2;
   }

@@ -71,6 +71,14 @@ def products(
     return s.words(w * turns), inputs, x * turns, none(sums)
 
 
+def sixes(s: Some, step: int) -> Parameters:
+    """A step of four products for six channels, and turns of a loop of sixteen."""
+    turns = s(1, 4)
+    count = 4 + 16 * turns
+    inputs = s.halves(count) if step == 2 else s.bytes(count)
+    return s.words(6 + 6 + 24 * turns), inputs, count, none(6)
+
+
 def gaps_3(s: Some) -> Parameters:
     pairs = 2 * s(1, 4)
     gaps = [3 * s(0, 4) for _ in range(pairs)]
@@ -191,6 +199,10 @@ DSP: Mapping[str, Callable[[Some], Parameters]] = {
     "GAPS_1": gaps_1,
     "exact_1x8": one_pixel,
     "exact_4x4": four_pixels,
+    "NEXT_2": lambda s: (s.words(2), 0, 0, none(10)),
+    "DOTS_1X6": lambda s: sixes(s, 2),
+    "DOTS_1X6 of bytes": lambda s: sixes(s, 1),
+    "DOTS_1X6 of unsigned bytes": lambda s: sixes(s, 1),
 }
 HELIUMS: Mapping[str, Callable[[Some], Parameters]] = {
     "mve_copy": lambda s: (none(n := s(1, 70), np.int8), s.bytes(n), n),

@@ -120,27 +120,38 @@ MLF_SUM_(smlatt, MLF_HALVES_(16, 16))
 /* n bytes, a multiple of four, sign-extended to halfwords in the order SXTB16 gives: of every four
  * the first, third, second and fourth. `to` is divisible by four. */
 static inline void mlf_widen_s8_pairs(const int8_t *from, int16_t *to, int32_t n) {
-  const int8_t *const end = from + n;
-  MLF_UNROLL(4)
-  while (from != end) {
 #if MLF_DSP
-    uint32_t v;
-    uint32_t even;
+  uint32_t a, b, c, d;
+  MLF_UNROLL(4)
+  for (int32_t i = n / 8; i > 0; i--) {
+    __asm__ volatile("ldr %3, [%0, #4]\n\t"
+                     "ldr %2, [%0], #8\n\t"
+                     "sxtb16 %4, %2\n\t"
+                     "sxtb16 %2, %2, ror #8\n\t"
+                     "sxtb16 %5, %3\n\t"
+                     "sxtb16 %3, %3, ror #8\n\t"
+                     "strd %4, %2, [%1], #8\n\t"
+                     "strd %5, %3, [%1], #8"
+                     : "+r"(from), "+r"(to), "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
+                     :
+                     : "memory");
+  }
+  if (n % 8) {
     __asm__ volatile("ldr %2, [%0], #4\n\t"
                      "sxtb16 %3, %2\n\t"
                      "sxtb16 %2, %2, ror #8\n\t"
                      "strd %3, %2, [%1], #8"
-                     : "+r"(from), "+r"(to), "=&r"(v), "=&r"(even)
+                     : "+r"(from), "+r"(to), "=&r"(a), "=&r"(b)
                      :
                      : "memory");
+  }
 #else
+  for (const int8_t *const end = from + n; from != end; from += 4, to += 4) {
     const uint32_t v = mlf_load32(from);
     mlf_store32_aligned(to, mlf_sxtb16(v));
     mlf_store32_aligned(to + 2, mlf_sxtb16_ror8(v));
-    from += 4;
-    to += 4;
-#endif
   }
+#endif
 }
 
 /* mlf_widen_s8_pairs for one of three pixels whose words alternate in `to`. */
@@ -267,7 +278,12 @@ static inline void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int
   MLF_SMLAD_(low0, xa, w0) MLF_SMLAD_(low1, xa, w2) \
   MLF_SMLAD_(low0, xb, w1) MLF_SMLAD_(low1, xb, w3)
 /* clang-format on */
-/* Where four sums begin, as gcc does not load it: by a pointer that moves on. */
+/* Two words, as gcc does not load them: by a pointer that moves on. */
+#define MLF_NEXT_2(from, a, b) \
+  __asm__("ldrd %1, %2, [%0], #8" \
+          : "+r"(from), "=&r"(a), "=&r"(b) \
+          : "m"(*(const uint32_t(*)[2])(from)))
+/* Where four sums begin. */
 #define MLF_START_1X4(weights, low, all) \
   __asm__("ldrd %1, %2, [%0], #8\n\tldrd %3, %4, [%0], #8" \
           : "+r"(weights), "=&r"(low##00), "=&r"(low##02), "=&r"(all##0), "=&r"(all##1) \
@@ -289,6 +305,12 @@ static inline void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int
         : "memory", "cc"); \
   } while (0)
 #else
+#define MLF_NEXT_2(from, a, b) \
+  do { \
+    a = (int32_t)(from)[0]; \
+    b = (int32_t)(from)[1]; \
+    (from) += 2; \
+  } while (0)
 #define MLF_START_1X4(weights, low, all) \
   do { \
     low##00 = (int32_t)(weights)[0]; \
@@ -319,6 +341,11 @@ static inline void mlf_reorder_s16(int16_t *at, int32_t n) {
  * with w1, which must fit 24 bits. */
 static inline int32_t mlf_upper_sum(int32_t all, int32_t low) {
   return (int32_t)((uint32_t)all - (uint32_t)low) >> 8;
+}
+
+/* The same times 256. */
+static inline int32_t mlf_raised_sum(int32_t all, int32_t low) {
+  return (int32_t)((uint32_t)all - (uint32_t)low);
 }
 
 #ifdef __cplusplus

@@ -54,12 +54,14 @@ def quads_of(flat: Array, width: int) -> Array:
     return w.reshape(-1, width, w.shape[1] // 4, 4).transpose(0, 2, 1, 3)
 
 
-def paired(c: Contraction, q: Quantisation, width: int, ordered: bool) -> Array | None:
-    """[OC/width, K/4, width/2, 2] words of two halfwords 256 * w1 + w0: two products of two
-    channels. None if a halfword cannot hold that, or a sum with w1 its 24 bits."""
+def paired(
+    c: Contraction, q: Quantisation, width: int, ordered: bool, channels: slice = slice(None)
+) -> Array | None:
+    """[OC/width, K/4, width/2, 2] words of two halfwords 256 * w1 + w0: two products of two of the
+    `channels`. None if a halfword cannot hold that, or a sum with w1 its 24 bits."""
     w = c.weights.reshape(c.oc, -1)
     w = w + _raised(c)[:, None] if weights_zero(q) else w
-    return paired_of(w, c.v.x(0).dtype.range, width, ordered)
+    return paired_of(w[channels], c.v.x(0).dtype.range, width, ordered)
 
 
 def _raised(c: Contraction) -> Array:

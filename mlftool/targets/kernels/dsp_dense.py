@@ -1,65 +1,90 @@
-"""int8 layers of one pixel with the ARMv7E-M DSP instructions, four channels at a time: one LDM
-loads the weights of two pairs of channels, which are paired as in dsp.py."""
+"""int8 layers of one pixel with the ARMv7E-M DSP instructions, six channels at a time and the rest
+four: one LDM loads the weights of some pairs of channels, which are paired as in dsp.py."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 
-from mlftool.ir.graph import Array
+from mlftool.frozen import frozen
 from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, Stored, largest
+from mlftool.ops.contraction import Contraction, Quantisation, Stored
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.dsp import PACKED, TOTALS, WIDEN, paired
-from mlftool.targets.kernels.dsp_triples import held, numbers_of
-from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, walk, weights_zero
-from mlftool.targets.requantise.forms import Form, form
+from mlftool.targets.kernels.dsp import TOTALS, WIDEN, paired
+from mlftool.targets.kernels.dsp_stream import STREAM, Ending, Ends, held, streamed_in
+from mlftool.targets.kernels.parts import Tile, byte_kernel, walk, weights_zero
+from mlftool.targets.requantise.forms import form
 
-WIDTH = 4
+SIX, FOUR = 6, 4
 MOST_TIMES = 10  # MLF_TIMES_10 of mlf/dsp.h
-STREAM = f"for four channels each: where sums begin, {PACKED}, the numbers of requantisation"
+MOST_SIXTEENS = 5
+
+
+@frozen
+class Band:
+    """Channels from `first` below `end`, `width` at a time; a round of the loop has `times` steps
+    of four products for four channels, of sixteen for six, after `fours` of four."""
+
+    first: int
+    end: int
+    width: int
+    times: int
+    again: bool
+    fours: int = 0
 
 
 @byte_kernel("dsp", totals=True)
 def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
-    """`unrolled` fours of products make one round of the loop, or as many as usually do best."""
-    if c.pixels != 1:
+    """`unrolled` fours of products make one round of the loop for four channels at a time, or as
+    many as usually do best for six."""
+    rounds = -(-c.depth // 4)
+    times = unrolled or next(n for n in (MOST_TIMES, 8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
+    if c.pixels != 1 or rounds % times or times > MOST_TIMES:
         return None
     ordered = (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
-    w, rounds = paired(c, q, WIDTH, ordered), -(-c.depth // 4)
-    unroll = unrolled or next(n for n in (MOST_TIMES, 8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
-    if w is None or rounds % unroll or unroll > MOST_TIMES:
-        return None
-    made, column = form(c, q, WIDTH), 4 * rounds
-    entries = []
-    for b in range(WIDTH):
-        channel = f"oc + {b}" if b else "oc"
-        store = Store(
-            c.v, f"({c.v.y.dtype.c}){made.text(f'acc0{b}', channel, str(b))}", channel, channel
-        )
-        guard = f"{channel} < {Number(c.oc)}" if b and c.oc % WIDTH else ""
-        entries.append(Stored(guard, channel, store))
+    bands = _bands(c.oc, rounds, times, 0 if unrolled else c.oc)
+    padded, column = bands[-1].end, 4 * rounds
+    made = form(c, q, padded)
+    ends = Ends.of(c, q, made)
+    entries = [_entries(c, ends.text, band) for band in bands]
+    unsure = [_entries(c, ends.unsure, band) for band in bands]
+    first = entries[0][0].store
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * column)
-    order = walk(c, 1, column, columns, entries[0].store.operands)
+    order = walk(c, 1, column, columns, first.operands)
     signed = c.v.x(0).dtype.name == "int8"
     if not signed and not order.direct:
         return None
-    stream, folded = _streamed(c, q, w, made)
+    stream = []
+    for band in bands:
+        words = paired(c, q, band.width, ordered, slice(band.first, band.end))
+        if words is None:
+            return None
+        if band.width == SIX:  # three pairs for the first word of the pixel, then for the second
+            words = words.reshape(-1, SIX // 2, 2).transpose(0, 2, 1)
+        at = slice(band.first, band.end)
+        stream.append(streamed_in(band.width, c, q, words, ends, True, at, padded))
+    stops = np.cumsum([part.size for part in stream])
+    sixes = sum(b.end - b.first for b in bands if b.width == SIX)
     return Tile(
         "dsp.dense",
         "dsp_dense.c.j2",
         c,
         (
-            Operand("w", "uint32_t", "const", array=stream, note=STREAM),
+            Operand("w", "uint32_t", "const", array=np.concatenate(stream), note=STREAM),
             *(() if made.hoists else made.operands),
         ),
         order.scratch,
-        entries[0].store,
+        first,
         {
             "rows": 1,
             "column": column,
-            "stores": entries,
-            "held": held(q, made, WIDTH),
+            "bands": [
+                (b, int(stop), stores, others, list(pairwise(held(q, made, b.width)))[::2])
+                for b, stop, stores, others in zip(bands, stops, entries, unsure, strict=True)
+            ],
             "ordered": ordered,
             "bytes": "BYTES" if signed else "UNSIGNED",
             "lanes": 1,
@@ -67,35 +92,37 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
             "widen": WIDEN[ordered],
             "scatter": WIDEN[ordered and c.ic % 4 == 0],
             "fill": q.x_zero_point,
-            "unroll": unroll,
-            "again": rounds > unroll,
-            "words": stream.size,
-            "folded": folded,
+            **ends.params,
             "zeros": bool(weights_zero(q)),
-            "by_channel": bool(entries[0].store.statements) or not made.hoists or c.oc % WIDTH,
-            "fused": bool(entries[0].store.statements),
+            "by_channel": bool(first.statements) or not made.hoists or padded > c.oc,
+            "fused": bool(first.statements),
         },
-        cost=c.tiled(1, WIDTH) * 0.88 + c.oc * 8.0 + c.depth * 1.5,
-        header="mlf/dsp.h" + TOTALS * bool(weights_zero(q)),
+        cost=4 * rounds * (0.87 * sixes + 0.88 * (padded - sixes)) + c.oc * 8.0 + c.depth * 1.5,
+        header="mlf/dsp_sixes.h" + TOTALS * bool(weights_zero(q)),
         walk=order,
     )
 
 
-def _streamed(c: Contraction, q: Quantisation, words: Array, made: Form) -> tuple[Array, bool]:
-    """uint32 [group of four channels, ...]: where the sums of x * w0 and of x * halfword begin, the
-    weights, the numbers that `held` names; and whether sums with w1 have their bias. If 24 bits
-    cannot hold one, the biases of the odd channels are between weights and numbers."""
-    bias = bias_of(c, q, WIDTH).reshape(-1, WIDTH)
-    even, odd = bias[:, ::2], bias[:, 1::2]
-    small = largest(c, q).max() < 2**23 and np.abs(odd).max() < 2**23
-    folded = bool(small and not weights_zero(q))
-    whole = even.astype(np.int64) + (256 * odd.astype(np.int64) if folded else 0)
-    starts = np.concatenate((even, whole.astype(np.int32)), axis=1, dtype=np.int32)
-    apart = [] if folded else [odd]
-    rows = [
-        starts,
-        words.reshape(len(bias), -1).view(np.int32),
-        *apart,
-        *numbers_of(c, q, made, WIDTH),
-    ]
-    return np.concatenate(rows, axis=1, dtype=np.int32).view(np.uint32).reshape(-1), folded
+def _bands(oc: int, rounds: int, times: int, sixes: int) -> Sequence[Band]:
+    """`sixes` says how many channels may be taken six at a time: as many as leave whole fours."""
+    count = next((n for n in range(sixes // SIX, 0, -1) if -(oc - SIX * n) % FOUR < 2), 0)
+    end = SIX * count
+    found = []
+    if count:
+        steps = rounds // 4
+        turns = next((n for n in range(MOST_SIXTEENS, 0, -1) if steps % n == 0 and n <= steps), 0)
+        found.append(Band(0, end, SIX, turns, steps > turns, rounds % 4))
+    if end < oc:
+        found.append(Band(end, oc + (end - oc) % FOUR, FOUR, times, rounds > times))
+    return found
+
+
+def _entries(c: Contraction, text: Ending, band: Band) -> list[Stored]:
+    found = []
+    for b in range(band.width):
+        at = band.first + b
+        channel = f"oc + {at}" if at else "oc"
+        store = Store(c.v, f"({c.v.y.dtype.c}){text(f'acc0{b}', channel, b)}", channel, channel)
+        guard = f"{channel} < {Number(c.oc)}" if b and band.end > c.oc else ""
+        found.append(Stored(guard, channel, store))
+    return found

@@ -17,7 +17,8 @@ from mlftool.ir.liveness import live
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation
 from mlftool.targets.kernels.dsp import TOTALS, paired
-from mlftool.targets.kernels.dsp_triples import STREAM, entries, held, streamed
+from mlftool.targets.kernels.dsp_stream import STREAM, Ends, held, streamed
+from mlftool.targets.kernels.dsp_triples import entries
 from mlftool.targets.kernels.parts import Tile, byte_kernel, overlaps, weights_zero
 from mlftool.targets.requantise.forms import form
 
@@ -43,10 +44,15 @@ def rows(c: Contraction, q: Quantisation) -> Tile | None:
     steps = next(n for n in range(MOST_STEPS, 0, -1) if rounds % n == 0 and n * kw % 2 == 0)
     blocks = [(3, 0, 3 * threes)] if threes else []
     blocks += [(2, 3 * threes, ow)] if 3 * threes < ow else []
-    written = {n: entries(c, made, [f"{j * c.oc}" for j in range(n)]) for n in (2, 3)}
+    ends = Ends.of(c, q, made)
+    written, unsure = (
+        {n: entries(c, text, [f"{j * c.oc}" for j in range(n)]) for n in (2, 3)}
+        for text in (ends.text, ends.unsure)
+    )
     store = written[3][0].store
     words = w.reshape(-1, kh, kw, c.ic // 2).transpose(0, 1, 3, 2)
-    weights = Operand("w", "uint32_t", "const", array=streamed(c, q, words, made), note=STREAM)
+    stream = streamed(c, q, words, ends)
+    weights = Operand("w", "uint32_t", "const", array=stream, note=STREAM)
     share = sum((0.74 if n == 3 else 0.83) * (to - at) for n, at, to in blocks) / ow
     return Tile(
         "dsp.rows",
@@ -65,13 +71,15 @@ def rows(c: Contraction, q: Quantisation) -> Tile | None:
             "blocks": blocks,
             "stores": written,
             "held": held(q, made),
+            **ends.params,
+            "zeros": bool(weights_zero(q)),
+            "unsure": unsure,
             "loops": {n: _loop(n, kw, steps, 4 * width, rounds > steps) for n, _, _ in blocks},
             "fill": q.x_zero_point,
-            "zeros": bool(weights_zero(q)),
             "fused": bool(store.statements),
         },
         cost=c.macs * share
-        + c.pixels * c.oc * 8.0
+        + c.pixels * c.oc * 6.5
         + 3.0 * c.batch * rounds * width * strips * c.outputs[0],
         header="mlf/dsp_rows.h" + TOTALS * bool(weights_zero(q)),
         overlap=overlaps(c, store.operands, _reach(c)) if strips == 1 else {},

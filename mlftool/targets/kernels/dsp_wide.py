@@ -26,7 +26,8 @@ from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.dsp import quads
 from mlftool.targets.kernels.dsp_depthwise import planes_of
-from mlftool.targets.kernels.dsp_triples import held, numbers_of, stores, unrolled
+from mlftool.targets.kernels.dsp_stream import held, numbers_of
+from mlftool.targets.kernels.dsp_triples import stores, unrolled
 from mlftool.targets.kernels.parts import Tile, Walk, shorts_of, walk
 from mlftool.targets.requantise.forms import Form
 from mlftool.targets.requantise.halfwords import apart, form
@@ -94,7 +95,7 @@ def wide(c: Contraction, q: Quantisation, made: Form, begin: Array) -> Tile | No
         return None
     fours, rounds = (c.depth if c.dense else c.ic) % 4 == 0, -(-c.depth // 4)
     column, pixels = 4 * rounds, -(-c.pixels // 3) * 3
-    found, again = stores(c, made)
+    found, again = stores(c, lambda acc, channel, b: made.text(acc, channel, str(b)))
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * (3 if fours else 4) * column)
     order = walk(c, 3, column, columns, found[0].store.operands)
     return Tile(

@@ -59,14 +59,30 @@ class Fixed:
         `coded`."""
         numbers, limits = f"{acc}, {m}, {self.add}, {self.shift}", f"{self.lo}, {self.hi}"
         if not self.exact.any():
-            return f"mlf_requantize_fixed({numbers}, {limits})"
+            return self.sure_text(acc, m)
         name = "mlf_requantize_either" + ("" if self.narrow else "_wide")
         return f"{name}({numbers}, {self.zero_point}, {limits})"
+
+    def sure_text(self, acc: str, m: str) -> str:
+        """The same of a channel that has a multiplier."""
+        numbers, limits = f"{acc}, {m}, {self.add}, {self.shift}", f"{self.lo}, {self.hi}"
+        return f"mlf_requantize_fixed({numbers}, {limits})"
+
+    def raised_by(self, bits: int, largest: Array) -> Fixed | None:
+        """The form of accumulators times 2^bits, for channels that have a multiplier; int64
+        [channel] `largest` are the greatest absolute values before that. None if 32 bits do not
+        hold all."""
+        sums = float((largest * self.multiplier.astype(float)).max() * 2.0 ** (self.left - 32))
+        most = (sums + abs(int(self.add)) + 1) * 2.0**bits
+        fits = most < 2**31 and largest.max() * 2.0 ** (self.left + bits) < 2**31
+        if not fits or self.shift + bits > 31:
+            return None
+        return replace(self, add=self.add * (1 << bits), shift=self.shift + bits)
 
     def soft_text(self, acc: str, m: str, scale: str, zero_point: int) -> str:
         """The same without operations on floats, given a rough multiplier, the scale of `lowered`
         and mlf/tiles.h."""
-        usual = f"mlf_requantize_fixed({acc}, {m}, {self.add}, {self.shift}, {self.lo}, {self.hi})"
+        usual = self.sure_text(acc, m)
         if not self.exact.any():
             return usual
         return f"({m} >= 0 ? {usual} : {self.near_text(acc, f'-{m}', scale, zero_point)})"

@@ -8,13 +8,13 @@
 #define MLF_WEIGHTS
 #endif
 
-// c2 int8[4x4x3x3], for a few channels each: biases, two halfwords 256 * w1 + w0 a word, biases, the numbers of requantisation: 44, 176 bytes
+// c2 int8[4x4x3x3], for some channels each: where sums begin, two halfwords 256 * w1 + w0 a word, the numbers of requantisation: 44, 176 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step1_weights[44] = {
-  0xfffffffb,0xff0004fb,0xfafc0102,0x203fcfe,0xfbfd0203,0x304fdff,0xff0004fb,0xfdff0405,0x4fb0001,
-  0x102fbfd,0xfafc0102,0x203fcfe,0xfdff0405,0xfcfe0304,0x405ff00,0x1fafc,0x4fb0001,0x102fbfd,
-  0xfcfe0304,0xfffffff5,0x199999c0,0x33333380,0x1e,0xfcfe0304,0x405ff00,0x1fafc,0x4fb0001,0x102fbfd,
-  0xfcfe0304,0xfbfd0203,0x304fdff,0xff0004fb,0x405ff00,0x1fafc,0xfbfd0203,0xfafc0102,0x203fcfe,
-  0xfdff0405,0x304fdff,0xff0004fb,0xfafc0102,0xffffffcf,0xbd19999a,0x66666700
+  0xfffffffb,0xfffff4fb,0xff0004fb,0xfafc0102,0x203fcfe,0xfbfd0203,0x304fdff,0xff0004fb,0xfdff0405,
+  0x4fb0001,0x102fbfd,0xfafc0102,0x203fcfe,0xfdff0405,0xfcfe0304,0x405ff00,0x1fafc,0x4fb0001,
+  0x102fbfd,0xfcfe0304,0x199999c0,0x33333380,0x1e,0xffffcf1e,0xfcfe0304,0x405ff00,0x1fafc,0x4fb0001,
+  0x102fbfd,0xfcfe0304,0xfbfd0203,0x304fdff,0xff0004fb,0x405ff00,0x1fafc,0xfbfd0203,0xfafc0102,
+  0x203fcfe,0xfdff0405,0x304fdff,0xff0004fb,0xfafc0102,0xbd19999a,0x66666700
 };
 
 // Transpose conv_3, perm 0 2 3 1
@@ -62,7 +62,7 @@ MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(const int8_t *x, const uint32_t *MLF
       for (int32_t oc = 0; oc < 4; oc += 2) {
         const uint32_t *c0 = ring + p;
         int32_t acc00 = (int32_t)*wp++, acc10 = acc00, acc20 = acc00;
-        int32_t all0 = acc00, all1 = acc00, all2 = acc00;
+        int32_t all0 = (int32_t)*wp++, all1 = all0, all2 = all0;
 #if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
         {
           uint32_t wa, wb;
@@ -242,21 +242,34 @@ MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(const int8_t *x, const uint32_t *MLF
           }
         }
 #endif
-        const int32_t bias = (int32_t)wp[0], m0 = (int32_t)wp[1], m1 = (int32_t)wp[2];
-        const int32_t acc01 = mlf_upper_sum(all0, acc00) + bias;
-        const int32_t acc11 = mlf_upper_sum(all1, acc10) + bias;
-        const int32_t acc21 = mlf_upper_sum(all2, acc20) + bias;
-        wp += 3;
-        to[0] = (int8_t)mlf_requantize_either(acc00, m0, -1020, 3, -128, -128, 127);
-        to[4] = (int8_t)mlf_requantize_either(acc10, m0, -1020, 3, -128, -128, 127);
-        to[8] = (int8_t)mlf_requantize_either(acc20, m0, -1020, 3, -128, -128, 127);
-        to++;
-        MLF_HIDE(to);
-        to[0] = (int8_t)mlf_requantize_either(acc01, m1, -1020, 3, -128, -128, 127);
-        to[4] = (int8_t)mlf_requantize_either(acc11, m1, -1020, 3, -128, -128, 127);
-        to[8] = (int8_t)mlf_requantize_either(acc21, m1, -1020, 3, -128, -128, 127);
-        to++;
-        MLF_HIDE(to);
+        const int32_t m0 = (int32_t)wp[0], m1 = (int32_t)wp[1];
+        const int32_t acc01 = mlf_raised_sum(all0, acc00);
+        const int32_t acc11 = mlf_raised_sum(all1, acc10);
+        const int32_t acc21 = mlf_raised_sum(all2, acc20);
+        wp += 2;
+        if ((m0 | m1) >= 0) {
+          to[0] = (int8_t)mlf_requantize_fixed(acc00, m0, -1020, 3, -128, 127);
+          to[4] = (int8_t)mlf_requantize_fixed(acc10, m0, -1020, 3, -128, 127);
+          to[8] = (int8_t)mlf_requantize_fixed(acc20, m0, -1020, 3, -128, 127);
+          to++;
+          MLF_HIDE(to);
+          to[0] = (int8_t)mlf_requantize_fixed(acc01, m1, -261120, 11, -128, 127);
+          to[4] = (int8_t)mlf_requantize_fixed(acc11, m1, -261120, 11, -128, 127);
+          to[8] = (int8_t)mlf_requantize_fixed(acc21, m1, -261120, 11, -128, 127);
+          to++;
+          MLF_HIDE(to);
+        } else {
+          to[0] = (int8_t)mlf_requantize_either(acc00, m0, -1020, 3, -128, -128, 127);
+          to[4] = (int8_t)mlf_requantize_either(acc10, m0, -1020, 3, -128, -128, 127);
+          to[8] = (int8_t)mlf_requantize_either(acc20, m0, -1020, 3, -128, -128, 127);
+          to++;
+          MLF_HIDE(to);
+          to[0] = (int8_t)mlf_requantize_either((acc01 >> 8), m1, -1020, 3, -128, -128, 127);
+          to[4] = (int8_t)mlf_requantize_either((acc11 >> 8), m1, -1020, 3, -128, -128, 127);
+          to[8] = (int8_t)mlf_requantize_either((acc21 >> 8), m1, -1020, 3, -128, -128, 127);
+          to++;
+          MLF_HIDE(to);
+        }
       }
     }
     for (int32_t p = 3; p < 5; p += 2) {
@@ -266,7 +279,7 @@ MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(const int8_t *x, const uint32_t *MLF
       for (int32_t oc = 0; oc < 4; oc += 2) {
         const uint32_t *c0 = ring + p;
         int32_t acc00 = (int32_t)*wp++, acc10 = acc00;
-        int32_t all0 = acc00, all1 = acc00;
+        int32_t all0 = (int32_t)*wp++, all1 = all0;
 #if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
         {
           uint32_t wa, wb;
@@ -407,18 +420,29 @@ MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(const int8_t *x, const uint32_t *MLF
           }
         }
 #endif
-        const int32_t bias = (int32_t)wp[0], m0 = (int32_t)wp[1], m1 = (int32_t)wp[2];
-        const int32_t acc01 = mlf_upper_sum(all0, acc00) + bias;
-        const int32_t acc11 = mlf_upper_sum(all1, acc10) + bias;
-        wp += 3;
-        to[0] = (int8_t)mlf_requantize_either(acc00, m0, -1020, 3, -128, -128, 127);
-        to[4] = (int8_t)mlf_requantize_either(acc10, m0, -1020, 3, -128, -128, 127);
-        to++;
-        MLF_HIDE(to);
-        to[0] = (int8_t)mlf_requantize_either(acc01, m1, -1020, 3, -128, -128, 127);
-        to[4] = (int8_t)mlf_requantize_either(acc11, m1, -1020, 3, -128, -128, 127);
-        to++;
-        MLF_HIDE(to);
+        const int32_t m0 = (int32_t)wp[0], m1 = (int32_t)wp[1];
+        const int32_t acc01 = mlf_raised_sum(all0, acc00);
+        const int32_t acc11 = mlf_raised_sum(all1, acc10);
+        wp += 2;
+        if ((m0 | m1) >= 0) {
+          to[0] = (int8_t)mlf_requantize_fixed(acc00, m0, -1020, 3, -128, 127);
+          to[4] = (int8_t)mlf_requantize_fixed(acc10, m0, -1020, 3, -128, 127);
+          to++;
+          MLF_HIDE(to);
+          to[0] = (int8_t)mlf_requantize_fixed(acc01, m1, -261120, 11, -128, 127);
+          to[4] = (int8_t)mlf_requantize_fixed(acc11, m1, -261120, 11, -128, 127);
+          to++;
+          MLF_HIDE(to);
+        } else {
+          to[0] = (int8_t)mlf_requantize_either(acc00, m0, -1020, 3, -128, -128, 127);
+          to[4] = (int8_t)mlf_requantize_either(acc10, m0, -1020, 3, -128, -128, 127);
+          to++;
+          MLF_HIDE(to);
+          to[0] = (int8_t)mlf_requantize_either((acc01 >> 8), m1, -1020, 3, -128, -128, 127);
+          to[4] = (int8_t)mlf_requantize_either((acc11 >> 8), m1, -1020, 3, -128, -128, 127);
+          to++;
+          MLF_HIDE(to);
+        }
       }
     }
     mlf_copy_words(ring + 14, ring, 28);

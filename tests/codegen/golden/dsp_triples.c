@@ -8,9 +8,9 @@
 #define MLF_WEIGHTS
 #endif
 
-// c2 int8[4x4x1x1], for a few channels each: biases, two halfwords 256 * w1 + w0 a word, biases, the numbers of requantisation: 12, 48 bytes
+// c2 int8[4x4x1x1], for some channels each: where sums begin, two halfwords 256 * w1 + w0 a word, the numbers of requantisation: 12, 48 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step1_weights[12] = {
-  0xa,0x3fe00fb,0x5fd02,0xfffffff2,0x199999c0,0x33333380,0x9,0x4ff01fc,0xfbfe03,0xffffffea,
+  0xa,0xfffff20a,0x3fe00fb,0x5fd02,0x199999c0,0x33333380,0x9,0xffffea09,0x4ff01fc,0xfbfe03,
   0xbd19999a,0x66666700
 };
 
@@ -44,24 +44,37 @@ MLF_KERNEL void tvmgen_dsp_triples_qlinearconv(const int8_t *x, const uint32_t *
     int8_t *to = y + p * 4;
     for (int32_t oc = 0; oc < 4; oc += 2) {
       int32_t acc00 = (int32_t)*wp++, acc10 = acc00, acc20 = acc00;
-      int32_t all0 = acc00, all1 = acc00, all2 = acc00;
+      int32_t all0 = (int32_t)*wp++, all1 = all0, all2 = all0;
       const int16_t *c0 = columns;
       MLF_DOTS_3X2(MLF_TIMES_1, MLF_ONCE, wp, c0, end, acc, all);
-      const int32_t bias = (int32_t)wp[0], m0 = (int32_t)wp[1], m1 = (int32_t)wp[2];
-      const int32_t acc01 = mlf_upper_sum(all0, acc00) + bias;
-      const int32_t acc11 = mlf_upper_sum(all1, acc10) + bias;
-      const int32_t acc21 = mlf_upper_sum(all2, acc20) + bias;
-      wp += 3;
-      to[0] = (int8_t)mlf_requantize_either(acc00, m0, -1020, 3, -128, -128, 127);
-      to[4] = (int8_t)mlf_requantize_either(acc10, m0, -1020, 3, -128, -128, 127);
-      to[8] = (int8_t)mlf_requantize_either(acc20, m0, -1020, 3, -128, -128, 127);
-      to++;
-      MLF_HIDE(to);
-      to[0] = (int8_t)mlf_requantize_either(acc01, m1, -1020, 3, -128, -128, 127);
-      to[4] = (int8_t)mlf_requantize_either(acc11, m1, -1020, 3, -128, -128, 127);
-      to[8] = (int8_t)mlf_requantize_either(acc21, m1, -1020, 3, -128, -128, 127);
-      to++;
-      MLF_HIDE(to);
+      const int32_t m0 = (int32_t)wp[0], m1 = (int32_t)wp[1];
+      const int32_t acc01 = mlf_raised_sum(all0, acc00);
+      const int32_t acc11 = mlf_raised_sum(all1, acc10);
+      const int32_t acc21 = mlf_raised_sum(all2, acc20);
+      wp += 2;
+      if ((m0 | m1) >= 0) {
+        to[0] = (int8_t)mlf_requantize_fixed(acc00, m0, -1020, 3, -128, 127);
+        to[4] = (int8_t)mlf_requantize_fixed(acc10, m0, -1020, 3, -128, 127);
+        to[8] = (int8_t)mlf_requantize_fixed(acc20, m0, -1020, 3, -128, 127);
+        to++;
+        MLF_HIDE(to);
+        to[0] = (int8_t)mlf_requantize_fixed(acc01, m1, -261120, 11, -128, 127);
+        to[4] = (int8_t)mlf_requantize_fixed(acc11, m1, -261120, 11, -128, 127);
+        to[8] = (int8_t)mlf_requantize_fixed(acc21, m1, -261120, 11, -128, 127);
+        to++;
+        MLF_HIDE(to);
+      } else {
+        to[0] = (int8_t)mlf_requantize_either(acc00, m0, -1020, 3, -128, -128, 127);
+        to[4] = (int8_t)mlf_requantize_either(acc10, m0, -1020, 3, -128, -128, 127);
+        to[8] = (int8_t)mlf_requantize_either(acc20, m0, -1020, 3, -128, -128, 127);
+        to++;
+        MLF_HIDE(to);
+        to[0] = (int8_t)mlf_requantize_either((acc01 >> 8), m1, -1020, 3, -128, -128, 127);
+        to[4] = (int8_t)mlf_requantize_either((acc11 >> 8), m1, -1020, 3, -128, -128, 127);
+        to[8] = (int8_t)mlf_requantize_either((acc21 >> 8), m1, -1020, 3, -128, -128, 127);
+        to++;
+        MLF_HIDE(to);
+      }
     }
   }
 }
