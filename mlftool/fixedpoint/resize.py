@@ -13,8 +13,9 @@ _FLOATS = times(load=6, mul=6, add=6, whole=4, store=1, loop=1)
 
 @op("mlf.BilinearFixed")
 def bilinear(v: View) -> Kernel:
-    """Of int8 or int16 [N, H, W, C]. Inputs 1 and 2 are int32 [extent, 3] for rows and columns: two places
-    and the second one's share in 1024ths. Sums are rounded to the nearest, halves away from zero.
+    """Of int8 or int16 [N, H, W, C]. Inputs 1 and 2 are int32 [extent, 3] for rows and columns: two
+    places and the second one's share in 1024ths. Sums are rounded to the nearest, halves away from
+    zero.
     """
     (n, h, w, c), (_, oh, ow, _) = v.x(0).shape, v.y.shape
     sizes = {"batch": n, "h": h, "w": w, "channels": c, "oh": oh, "ow": ow}

@@ -193,7 +193,9 @@ def _sum_of(line: Sequence[Element]) -> Element:
     """How many of a mask are true, for one."""
     least = [e.least for e in line if e.least is not None]
     most = [e.most for e in line if e.most is not None]
-    return Element(sum(most), least=sum(least)) if len(least) == len(most) == len(line) else Element()
+    return (
+        Element(sum(most), least=sum(least)) if len(least) == len(most) == len(line) else Element()
+    )
 
 
 def _greatest_of(line: Sequence[Element]) -> Element:
@@ -223,7 +225,12 @@ MEMBERS = {
         bounds=_each(_greatest_of),
     ),
     "ReduceMin": Member(
-        "Min", _relay("min"), greatest, picks=True, extents=filling(greatest), bounds=_each(least_of)
+        "Min",
+        _relay("min"),
+        greatest,
+        picks=True,
+        extents=filling(greatest),
+        bounds=_each(least_of),
     ),
     "ReduceL1": Member("Add", _relay("sum", "abs"), value=_magnitude, extents=ZEROS),
     "ReduceL2": Member(
