@@ -78,6 +78,8 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
         found = found if isinstance(other, str) else other
     if isinstance(found, str):
         raise Refuse("MLF0303", f"is not valid: {found}")
+    if op_name(node) == "Dropout" and not has_shape(found.get(node.output[-1])):
+        return {name: types[node.input[0]] for name in node.output}  # a mask before opset 10
     if op_name(node) == "GatherND":  # onnx leaves the shape of a scalar open
         picked, places = (scope.types[n] for n in node.input)
         if places.shape == (len(picked.shape),) and not any(scope.symbols_of(node.input[1])):
@@ -121,19 +123,22 @@ def _extends(newest: OpSchema, schema: OpSchema) -> bool:
 
 
 def _respelt_is_better(node: NodeProto, found: Mapping[str, Any]) -> bool:
-    """Whether a shape is open, as of an old Slice whose axes are in another order, or an extent, as
-    of one that ends before it starts, or something counts from the end, which onnx's inference of
-    a Squeeze before opset 11 passes over."""
+    """Whether a shape is open, as of an old Slice whose axes are in no order, or an extent, as of
+    one that ends before it starts; or something counts from the end or is in no order, which onnx's
+    inference of an old Squeeze or Unsqueeze takes for something else."""
     dims = (d for p in found.values() for d in p.tensor_type.shape.dim)
     known = all(map(has_shape, found.values())) and all(d.WhichOneof("value") for d in dims)
-    return not known or any(k < 0 for a in node.attribute for k in a.ints)
+    return not known or any(
+        min(a.ints) < 0 or [*a.ints] != sorted(a.ints) for a in node.attribute if a.ints
+    )
 
 
 def _as_inputs(node: NodeProto, newest: OpSchema) -> dict[str, TensorProto]:
     """Integers that are inputs in the newest spelling, if all that a node says are such."""
     names = [formal.name for formal in newest.inputs]
     said = sorted(node.attribute, key=lambda a: names.index(a.name) if a.name in names else -1)
-    fit = names[len(node.input) :][: len(said)] == [a.name for a in said if a.ints]
+    fit = names[len(node.input) :][: len(said)] == [a.name for a in said]
+    fit = fit and all(a.ints for a in said)
     values = ((a.name, np.array(a.ints, np.int64)) for a in said if fit)
     return {f"{node.output[0]} {name}": np_helper.from_array(v) for name, v in values}
 

@@ -297,6 +297,23 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         <axes=[2,0], starts=[1,0], ends=[9223372036854775807,2]> (x)
         z = Slice <axes=[1,0], starts=[-3,-9], ends=[2147483647,-1]> (x) }""",
     ),
+    **{
+        f"{name} of axes in no order": (
+            AGREES,
+            opset,
+            f"""g (float[1,3,1,2,1] x) => (y, z) {{ y = {name} <axes={axes}> (x) z = Neg (y) }}""",
+        )
+        for name, opset, axes in (
+            ("Squeeze", 9, [4, 2, 0]),
+            ("Squeeze", 12, [2, -5]),
+            ("Unsqueeze", 12, [5, 0, 3]),
+        )
+    },
+    "a mask that is read": (
+        AGREES,  # of its shape: onnxruntime's mask is 0
+        9,
+        "g (float[2,3] x) => (float[2,3] y, z) { y, m = Dropout (x) z = Shape (m) }",
+    ),
     "axes of int32": (
         AGREES,
         21,
