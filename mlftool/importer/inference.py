@@ -63,7 +63,10 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
         for n in node.input
         if n in scope.consts and scope.consts[n].size <= 1024
     }
-    schema = onnx.defs.get_schema(node.op_type, opset_of(node, scope.opsets), domain_of(node))
+    opset = opset_of(node, scope.opsets)
+    if not onnx.defs.has(node.op_type, opset, domain_of(node)):  # in a body that was not walked
+        raise Refuse("MLF0301", f"opset {opset} has no such operator")
+    schema = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
     newest = onnx.defs.get_schema(node.op_type, domain=domain_of(node))
     found = _asked(scope, node, schema, types, data)
     if isinstance(found, str) or not all(map(has_shape, found.values())):

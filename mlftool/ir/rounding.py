@@ -107,8 +107,15 @@ class Rescaling:
         return rescaled(moved, self.m, self.exponent) + self.after
 
 
+class FactorError(ValueError):
+    """A factor that no multiplier of 31 bits and shift gives."""
+
+
 def multiplier(real: float) -> tuple[int, int]:
-    """(m, e) with m * 2^(e - 31) next to `real`, m of 31 bits; (0, 0) for what is below 2^-32."""
+    """(m, e) with m * 2^(e - 31) next to `real`, m of 31 bits; (0, 0) for what is below 2^-32.
+    Raises FactorError from 2^31 on."""
+    if not abs(real) < 2.0**31:
+        raise FactorError(f"scales give the factor {real:g}; expected less than 2^31")
     fraction, exponent = math.frexp(real)
     m = math.floor(abs(fraction) * 2**31 + 0.5)
     m, exponent = (m // 2, exponent + 1) if m == 2**31 else (m, exponent)

@@ -234,6 +234,13 @@ class Facts:
         wrong = known[part][(known[part] < least) | (known[part] > most)]
         return f"{what} has {wrong[0]}; expected {least} ... {most}" if wrong.size else ""
 
+    def has_axes(self, least: int = 1) -> str:
+        """What is wrong with a first input of fewer axes."""
+        few = self.shape(0) is not None and len(self.x) < least
+        wanted = "1 axis" if least == 1 else f"{least} axes"
+        text = f"an input of shape {shown(self.x)}; expected {wanted} or more"
+        return text if few else ""
+
     def from_nothing(self, word: str = "", filler: str = "") -> str:
         """What is wrong if an output with elements is to be made of an input without any, unless
         attribute `word` is `filler`, its default."""

@@ -18,7 +18,7 @@ from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.shaping import Bounds, Element, exactly, largest_of, least_of, reckoned
-from mlftool.ops.base import Affine, Attributes, Known, Trait
+from mlftool.ops.base import Affine, Attributes, Facts, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared, integer_of
 
@@ -229,9 +229,13 @@ def _chosen(trio: Sequence[Element]) -> Element:
     return largest_of((a, b))
 
 
+def _has_the_axis(f: Facts) -> str:
+    return f.has_axes() if "axis" in f.attrs else ""
+
+
 def _binary(name: str, expr: ExprFn, relay_op: str, *traits: Trait, **fields: Any) -> None:
-    older = ((7, _one_sided_broadcast),)
-    elementwise(name, expr, *traits, relay=relay.binary(relay_op), older=older, **fields)
+    fields |= {"older": ((7, _one_sided_broadcast),), "checks": (_has_the_axis,)}
+    elementwise(name, expr, *traits, relay=relay.binary(relay_op), **fields)
 
 
 _PARTS = reckoned(lambda a, b: a // b if b else None, 1, falls=True)

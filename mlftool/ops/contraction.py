@@ -16,7 +16,7 @@ from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import int32, of
 from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number, numbers
-from mlftool.ir.rounding import Rounding, parts, rescaled
+from mlftool.ir.rounding import FactorError, Rounding, parts, rescaled
 from mlftool.ops.base import (
     OPS,
     Contracts,
@@ -259,7 +259,10 @@ class Quantisation:
         x_zero, y_zero = v.known(2).item(), 0 if to_float else v.known(y_scale + 1).item()
         zero, low, high = (Number(n) for n in (y_zero, lo, hi))
         single = scale.astype(np.float32)
-        factors = single if rounding is Rounding.EVEN else rounding.factors(scale)
+        try:
+            factors = single if rounding is Rounding.EVEN else rounding.factors(scale)
+        except FactorError as error:
+            raise UnsupportedError(str(error)) from None
         return Quantisation(
             Number(x_zero), w_zp, single, zero, low, high, factors, rounding, to_float
         )

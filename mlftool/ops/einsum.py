@@ -43,6 +43,9 @@ def _labels(v: View) -> tuple[list[list[str]], list[str]]:
     spread = [len(s) - len(t.replace("...", "")) for t, s in zip(terms, shapes, strict=True)]
     dots = max((n for t, n in zip(terms, spread, strict=True) if "..." in t), default=0)
     inputs = [_axes(t, n) for t, n in zip(terms, spread, strict=True)]
+    for labels, shape in zip(inputs, shapes, strict=True):
+        if len(labels) != len(shape):
+            raise UnsupportedError(f"Einsum '{equation}' of a tensor of {len(shape)} axes")
     if not arrow:  # what stands once, in alphabetical order
         once = sorted(c for c in set(left) - {".", ","} if left.count(c) == 1)
         return inputs, [*(f"_{k}" for k in reversed(range(dots))), *once]

@@ -91,6 +91,8 @@ def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     by = s.constant(4, "steps", np.ones(count, INT64))
     if {s.type(1).shape, s.type(2).shape, along.shape, by.shape} != {(count,)}:
         raise UnsupportedError(f"starts {s.type(1)}, ends {s.type(2)}; expected as many of each")
+    if not x:
+        raise UnsupportedError(f"a slice of {s.type(0)}; expected 1 axis or more")
     axes, steps = [int(a) % len(x) for a in along], [int(n) for n in by]
     value, extents, known = s.steps.x(0), s.true_extents(), list(s.symbols)
     best: list[int | None] = list(x)

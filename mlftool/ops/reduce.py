@@ -28,7 +28,7 @@ from mlftool.onnx_rules.scope import CONSTANT, Outcome, Refuse, Replace, Scope, 
 from mlftool.onnx_rules.scope import Rule as BoxRule
 from mlftool.onnx_rules.shaping import Bounds, Element, largest_of, least_of
 from mlftool.ops import folded
-from mlftool.ops.base import FIRST, Kernel, Trait, UnsupportedError, Value, op
+from mlftool.ops.base import FIRST, Facts, Kernel, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
 from mlftool.ops.scalar import (
     Scalar,
@@ -372,11 +372,16 @@ def _axes_at_run_time(v: View) -> Kernel:
     )
 
 
+def _along_axes(f: Facts) -> str:
+    return f.has_axes() if f.attrs.get("axes") else ""
+
+
 for _name, _member in MEMBERS.items():
     op(
         _name,
         *((Trait.ORDER_PRESERVING,) if _member.picks else ()),
         moved=FIRST,
+        checks=(_along_axes,),
         older=((13 if _name == "ReduceSum" else 18, attr_to_input("axes", 1)),),
         **{name: getattr(_member, name) for name in PASSED},
     )(reduce)

@@ -36,6 +36,8 @@ def evaluate_proto(
     if node.op_type in NEWER and not domain:
         node.op_type, least = NEWER[node.op_type]
         opsets = {**opsets, "": max(opsets[""], least)}
+    if node.op_type == "QuantizeLinear":
+        inputs = _saturating(node, inputs)
     from onnx.reference import ReferenceEvaluator  # which most models never need
 
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
@@ -49,6 +51,22 @@ def evaluate_proto(
         warnings.simplefilter("ignore")
         results = ReferenceEvaluator(model).run(None, feeds)
     return [dtype.slots(r) if isinstance(r, np.ndarray) else r for r in results]
+
+
+def _saturating(node: NodeProto, inputs: Sequence[Array | None]) -> list[Array | None]:
+    """A QuantizeLinear's inputs, of which elements above 2^30 steps are cut to that: onnx's own
+    implementation casts to an integer before it saturates, and wraps."""
+    x, scale, *rest = inputs
+    assert x is not None and scale is not None
+    attrs = {"axis": 1, "block_size": 0, **{a.name: a.i for a in node.attribute}}
+    spread = scale
+    if block := attrs["block_size"]:
+        parts = range(x.shape[attrs["axis"]])
+        spread = np.repeat(scale, block, attrs["axis"]).take(parts, attrs["axis"])
+    elif scale.size > 1 and scale.ndim == 1:
+        spread = np.moveaxis(scale.reshape(-1, *[1] * (x.ndim - 1)), 0, attrs["axis"])
+    most = np.abs(spread.astype(np.float64)) * 2.0**30
+    return [np.clip(x.astype(np.float64), -most, most).astype(x.dtype), scale, *rest]
 
 
 def knows(node: Node) -> bool:

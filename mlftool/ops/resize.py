@@ -454,7 +454,7 @@ old(
     Trait.KEPT,
     Trait.SAME_RANK,
     forms=of_form("*", "?"),
-    checks=(Facts.from_nothing,),
+    checks=(Facts.has_axes, Facts.from_nothing),
     words={"mode": ("nearest", "linear", "bilinear")},
     older=((EVERY_OPSET, _upsample),),
     extents=_resized_boxes,
@@ -467,7 +467,7 @@ old(
     forms=of_form("*", "?", "?", "?"),
     moved=FIRST,
     turned=_turned,
-    checks=(Facts.from_nothing, _crop_fits),
+    checks=(Facts.has_axes, Facts.from_nothing, _crop_fits),
     words={
         "mode": SUPPORT,
         "coordinate_transformation_mode": TRANSFORMS,

@@ -92,7 +92,7 @@ def _renamed(scope: Scope, d: Draft) -> None:
     d.op = "ScatterElements"
 
 
-old("Scatter", older=((EVERY_OPSET, _renamed),))
+old("Scatter", checks=(Facts.has_axes,), older=((EVERY_OPSET, _renamed),))
 
 
 @stepwise
@@ -152,7 +152,7 @@ def _updates_fit(f: Facts) -> str:
     "ScatterElements",
     *(Trait.NARROW, Trait.MOVES_DATA, Trait.AXIS),
     moved=Moved((0, 2)),
-    checks=(_updates_fit,),
+    checks=(Facts.has_axes, _updates_fit),
     extents=_scattered_boxes,
 )
 def scatter_elements(v: View) -> Kernel:

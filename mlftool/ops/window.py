@@ -275,9 +275,16 @@ def _norm(f: Facts) -> str:
     return "" if p > 0 else f"p is {p}, for which there is no norm; expected 1 or more"
 
 
-old("GlobalLpPool", Trait.KEPT, checks=(_norm,), resolve=spelt_window, extents=OF_BATCHES)
-for _name in ("GlobalAveragePool", "GlobalMaxPool"):
-    old(_name, Trait.KEPT, resolve=spelt_window, extents=OF_BATCHES)
+def _of_images(f: Facts) -> str:
+    return f.has_axes(3)
+
+
+for _name, _checks in (
+    ("GlobalAveragePool", (_of_images,)),
+    ("GlobalMaxPool", (_of_images,)),
+    ("GlobalLpPool", (_of_images, _norm)),
+):
+    old(_name, Trait.KEPT, checks=_checks, resolve=spelt_window, extents=OF_BATCHES)
 
 
 @op(

@@ -345,4 +345,35 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         class_nodeids=[1,2,2], class_ids=[0,1], class_weights=[0.25,0.75],
         classlabels_int64s=[0,1], post_transform="NONE"> (x) }""",
     ),
+    "an equation without letters": (
+        "Einsum '' of a tensor of 2 axes",
+        17,
+        """g (double[3,4] x) => (double[4,3] y) { y = Einsum <equation=""> (x) }""",
+    ),
+    **{
+        f"{op} of rank {rank}": (
+            "expected 3 axes or more",
+            22,
+            f"""g (float[{shape}] x) => (float[{shape}] y) {{ z = Acos (x) y = {op} (z) }}""",
+        )
+        for op in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+        for rank, shape in enumerate(("", "3", "1,3"))
+        if rank
+    },
+    **{
+        f"{name} without axes": (
+            "windows for the axes of scalar" if name == "Slice" else "expected 1 axis or more",
+            opset,
+            f"g ({inputs}) => (float y) {{ {node} }}",
+        )
+        for name, (opset, inputs, node) in {
+            "Add": (6, "double x, double[3] b", "y = Add <broadcast=1, axis=1> (x, b)"),
+            "ReduceMean": (6, "float x", "y = ReduceMean <axes=[2], keepdims=0> (x)"),
+            "ReduceSum": (6, "float x", "y = ReduceSum <axes=[2], keepdims=0> (x)"),
+            "Resize": (19, "float x, float[4] s", "y = Resize <mode=\"cubic\"> (x, \"\", s)"),
+            "Scatter": (10, "float x, int64[1,2] i, float[1,2] u", "y = Scatter <axis=1> (x, i, u)"),
+            "Slice": (13, "float x, int64[3] s, int64[3] e", "y = Slice (x, s, e)"),
+            "Upsample": (9, "float x, float[4] s", "y = Upsample <mode=\"nearest\"> (x, s)"),
+        }.items()
+    },
 }

@@ -395,3 +395,20 @@ def test_the_default_domain_has_two_names(node: str) -> None:
         return [v.tobytes() for v in graph.consts.values()]
 
     assert constants("ai.onnx.") == constants("")
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16])
+@pytest.mark.parametrize("scale", [1e-9, 1e-30, [1e-9, 1e-30, 1.0], [[1e-30, 1.0], [1e-9, 0.1]]])
+def test_quantised_values_end_at_the_ends_of_their_type(kind: Any, scale: Any) -> None:
+    """onnx's implementation wraps beyond 2^31 steps. Tables of 256 results are made of it, too."""
+    x = np.array([[-3, -1e-3, 0], [1e-3, 3, np.inf]], np.float32)
+    steps = np.asarray(scale, np.float32)
+    attrs = {"axis": 1, **({"block_size": 2} if steps.ndim == 2 else {})}
+    zero = np.full(steps.shape, 5, kind)
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], **attrs)
+    spread = np.repeat(steps, 2, axis=1)[:, :3] if steps.ndim == 2 else steps
+    with np.errstate(all="ignore"):
+        ends = np.iinfo(kind)
+        want = np.clip(np.rint(x.astype(np.float64) / spread) + 5, ends.min, ends.max)
+    (got,) = evaluate_proto(node, [x, steps, zero], {"": OPSET})
+    np.testing.assert_array_equal(got, want.astype(kind))

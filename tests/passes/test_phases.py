@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from batch import Job, build_jobs
+from batch import Job, build_jobs, run_jobs
 from builders import Net, random_feeds
 from oracle import onnxruntime_float, relative_error
 
@@ -112,3 +113,24 @@ def test_floats_keep_their_values(name: str, jobs: dict[Key, Job]) -> None:
     (want,) = onnxruntime_float(split.model, split.feeds[:1])
     (got,) = (next(iter(r.values())) for r in split.results[:1])
     assert relative_error(got, next(iter(want.values()))) < 1e-5
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_places_without_a_tap_have_the_zero_point(per_channel: bool, tmp_path: Path) -> None:
+    """A zero point at the end of int8 stays in the weights: they have no room for what is left of
+    them without it."""
+    net, rng = Net(), np.random.default_rng(5)
+    x = net.dq(net.input("x", np.uint8, (1, 3, 4, 5)), 0.05, np.uint8(100))
+    weights = net.const(rng.integers(-128, 128, size=(3, 4, 3, 3)).astype(np.int8))
+    zero = np.array([-128, 127, -100, 90], np.int8)
+    scale = np.full(4, 0.004, np.float32)
+    w = net.dq(weights, *((scale, zero) if per_channel else (scale[0], zero[0])), 1)
+    y = net.node("ConvTranspose", x, w, strides=[2, 2], pads=[1, 1, 1, 1])
+    model = net.model(net.q(y, 0.2, np.uint8(120)))
+    job = Job(model, random_feeds(model, 3))
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
+    assert any(call.node.op == "QLinearConv" for call in job.compiled.program.calls)
+    (name,) = job.results[0]
+    for got, want in zip(job.results, onnxruntime_float(model, job.feeds), strict=True):
+        np.testing.assert_array_equal(got[name], want[name])

@@ -31,6 +31,7 @@ from mlftool.frontends.tflite.updates import with_updates
 from mlftool.frozen import replace
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, State, TensorType
+from mlftool.ir.rounding import FactorError
 
 import_module("mlftool.fixedpoint")  # registers its operators
 FAMILIES = (
@@ -210,6 +211,9 @@ class _Walk:
                 raise RefusedError(f"{differ}; supported: tensors of one type")
             draft.fold(before)
         except SpoiledError:
+            return False
+        except FactorError as factor:
+            self.problem("MLF0302", str(factor), where, OTHERWISE)
             return False
         except RefusedError as refused:
             self.problem("MLF0302", str(refused), where, refused.help or OTHERWISE)

@@ -102,8 +102,9 @@ def lstm(s: Site) -> None:
     r = _stacked(s, 5, (hidden, hidden))
     missing = [i for i in range(12, 16) if not s.has(i)]
     s.expect(not missing, "a gate without a bias")
-    b = np.stack([s.known(i, "biases").reshape(-1) for i in range(12, 16)])
-    s.expect(b.shape == (GATES, hidden), "a bias that does not fit")
+    biases = [s.known(i, "biases").reshape(-1) for i in range(12, 16)]
+    s.expect(all(b.shape == (hidden,) for b in biases), "a bias that does not fit")
+    b = np.stack(biases)
     if row == "float32":
         same_floats(s, *range(1, 9), *range(12, 16), 18, 19)
         _float_lstm(s, w, r, b, major)

@@ -206,6 +206,8 @@ class Site:
             if default is None:
                 raise RefusedError(f"has no option {name}")
             return default
+        if isinstance(value, float) and not math.isfinite(value):
+            raise RefusedError(f"option {name} is {value}")
         return value
 
     def expect(self, holds: bool, text: str, help: str = "") -> None:

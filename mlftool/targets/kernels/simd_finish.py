@@ -143,14 +143,12 @@ def finish(
     else:
         # Only below 2^22 is a sum's rounding exact before the limits.
         exact = np.all(largest(c, q) * q.scale.astype(np.float64) < 2**22 - 1)
-        numbers = {"scale": q.scale} if exact and q.rounding is Rounding.EVEN else None
+        scale = q.scale if q.scale.size == 1 else q.scale[channel]
+        numbers = {"scale": scale} if exact and q.rounding is Rounding.EVEN else None
     if numbers is None:
         return None
     type_ = "s8" if v.out.dtype.name == "int8" else "u8"
-    operands = tuple(
-        Operand(name, of(a).c, "const", array=a if a.size == 1 else a[channel])
-        for name, a in numbers.items()
-    )
+    operands = tuple(Operand(name, of(a).c, "const", array=a) for name, a in numbers.items())
     inplace = Store(v, "0", "0", "0").inplace
     if not nodes:
         return Finish(lanes, type_, q, False, False, None, operands, inplace)
@@ -167,7 +165,7 @@ def _twice(c: Contraction, q: Quantisation, channel: Array) -> dict[str, Array] 
     m, exponent = multipliers(c, q)
     if exponent.max() > 0:
         return None
-    return {"m": m.astype(np.int32), "by": (-exponent).astype(np.int32)}
+    return {"m": m[channel].astype(np.int32), "by": (-exponent)[channel].astype(np.int32)}
 
 
 def _floats(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from tfl_models import chain, convolution, dense, unary
 from tfl_writer import Op, Sub, T, model
 
 from mlftool.cli import main
+from mlftool.compile import ModuleSpec, compile_module
 from mlftool.errors import BAD_INPUT, MlfError
 from mlftool.frontends.models import TFLite, imported
 
@@ -66,6 +68,18 @@ def bytes_(name: str, *shape: int, **more: object) -> T:
     return T(name, shape, **{"scale": 0.1, "zero": 1, **more})  # type: ignore[arg-type]
 
 
+PAIR = bytes_("x", 4), bytes_("y", 4)
+
+
+def resized(kind: str) -> bytes:
+    """An image without columns."""
+    word = {"NearestNeighbor": "NEAREST_NEIGHBOR"}.get(kind, kind.upper())
+    size = T("size", (2,), "int32", data=np.array([3, 3]))
+    op = Op(f"RESIZE_{word}", (0, 1), (2,), f"Resize{kind}Options")
+    tensors = [floats("x", 1, 2, 0, 1), size, floats("y", 1, 3, 3, 1)]
+    return model(Sub(tensors, [op], (0,), (2,)))
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -94,10 +108,26 @@ def bytes_(name: str, *shape: int, **more: object) -> T:
         (unary("QUANTIZE", T("x", (4,), "int64"), bytes_("y", 4)), "int64 to int8"),
         (unary("RESHAPE", floats("x", 4), floats("y", 5)), "an output float32[5]"),
         (unary("ASSIGN_VARIABLE", floats("x", 4), floats("y", 4)), "a handle that no VAR_HANDLE"),
+        (unary("LEAKY_RELU", *PAIR, "LeakyReluOptions", Alpha=math.inf), "option alpha is inf"),
+        (unary("SOFTMAX", *PAIR, "SoftmaxOptions", Beta=math.nan), "option beta is nan"),
+        (unary("RELU", bytes_("x", 4), bytes_("y", 4, scale=1e-30)), "the factor 1e+29"),
+        (unary("BROADCAST_TO", floats("x", 2, 3), floats("y", 3, 2)), "[2x3] to float32[3x2]"),
+        *(
+            (resized(kind), "float32[1x2x0x1], of which nothing is made")
+            for kind in ("NearestNeighbor", "Bilinear")
+        ),
     ],
 )  # fmt: skip
 def test_what_is_said(data: bytes, said: str) -> None:
     assert said in str(refused(data))
+
+
+def test_a_factor_beyond_fixed_point(tmp_path: Path) -> None:
+    """A layer's factor is computed with its kernel."""
+    file = tmp_path / "m.tflite"
+    file.write_bytes(dense(np.random.default_rng(0), scale=1e-30))
+    with pytest.raises(MlfError, match="scales give the factor 3.3e.26; expected less than 2.31"):
+        compile_module(ModuleSpec(file))
 
 
 IMAGE = (1, 4, 4, 2)

@@ -11,7 +11,13 @@ from tfl_writer import Op, Sub, T, model
 RELU = 1
 
 
-def dense(rng: np.random.Generator, depth: int = 24, units: int = 10, **changes: Any) -> bytes:
+def dense(
+    rng: np.random.Generator,
+    depth: int = 24,
+    units: int = 10,
+    scale: float = 0.21,
+    **changes: Any,
+) -> bytes:
     """A fully connected layer of int8; `changes` are those of its operator's options."""
     w = rng.integers(-127, 128, (units, depth))
     b = rng.integers(-5000, 5000, units)
@@ -19,7 +25,7 @@ def dense(rng: np.random.Generator, depth: int = 24, units: int = 10, **changes:
         T("x", (1, depth), scale=0.03, zero=-7),
         T("w", (units, depth), scale=0.011, data=w),
         T("b", (units,), "int32", 0.03 * 0.011, data=b),
-        T("y", (1, units), scale=0.21, zero=5),
+        T("y", (1, units), scale=scale, zero=5),
     ]
     options = {"FusedActivationFunction": 0, **changes}
     op = Op("FULLY_CONNECTED", (0, 1, 2), (3,), "FullyConnectedOptions", options)
