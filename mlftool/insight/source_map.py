@@ -125,7 +125,9 @@ def _texts(bundle: Bundle, module: str) -> Mapping[str, str]:
     """The C files of a module by their names in codegen/host/src."""
     own = re.compile(re.escape(f"{SOURCES}{module}_lib") + r"\d+\.c")
     return {
-        n.removeprefix(SOURCES): bundle.text(n) for n in sorted(bundle.files) if own.fullmatch(n)
+        n.removeprefix(SOURCES): bundle.files[n].decode("utf-8", "replace")
+        for n in sorted(bundle.files)
+        if own.fullmatch(n)
     }
 
 

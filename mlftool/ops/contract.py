@@ -179,7 +179,7 @@ def _zero_points(q: Quantisation, columns: int) -> tuple[Operand, ...]:
 
 def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     """One filter per channel, channels innermost. Weights with a zero point are stored without it,
-    as int16: they are few."""
+    as int16 or, if they have 16 bits themselves, int32: they are few."""
     c = contraction(v)
     if not c.depthwise or len(c.inputs) > 2:
         return None
@@ -193,7 +193,8 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     store = Store(v, acc, f"p * {Number(c.oc)} + c", "c")
     taps = np.ascontiguousarray(np.moveaxis(c.weights, 0, -1)).reshape(-1, c.oc)  # [KH*KW, C]
     if q and np.any(q.w_zero_point):
-        taps = np.ascontiguousarray(centred(c, q).T).astype(np.int16)
+        wide = np.int16 if c.weights.dtype.itemsize == 1 else np.int32
+        taps = np.ascontiguousarray(centred(c, q).T).astype(wide)
     unroll = c.whole and taps.shape[0] <= 25
     operands = [Operand("w", of(taps).c, "const", array=taps)]
     if not q or c.padded or not unroll:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tfl_models import convolution
+from batch import Job, run_jobs
+from tfl_models import convolution, dense
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.frontends.models import TFLite
@@ -99,3 +100,12 @@ def test_every_target_compiles_it(target: str) -> None:
         for optimize in ("speed", "size"):
             spec = ModuleSpec(TFLite(data), "m", target, optimize=optimize)
             assert compile_modules([spec])
+
+
+def test_a_layer_of_one_channel(tmp_path: Path) -> None:
+    """Its vectors read as many multipliers as they have lanes: there are as many."""
+    file = tmp_path / "m.tflite"
+    file.write_bytes(dense(np.random.default_rng(3), depth=16, units=1))
+    job = Job(file, [{"x": np.arange(16, dtype=np.int8).reshape(1, 16)}])
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
