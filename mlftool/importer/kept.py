@@ -9,6 +9,7 @@ passes make integer arithmetic of both.
 
 from __future__ import annotations
 
+import numpy as np
 from onnx import NodeProto
 
 from mlftool.importer.checks import facts
@@ -16,13 +17,17 @@ from mlftool.importer.functions import body_of, has_body, with_names_of
 from mlftool.importer.protos import type_proto
 from mlftool.importer.schema import opset_of, untaken
 from mlftool.importer.structure import captures
-from mlftool.ir.graph import Node, TensorType
+from mlftool.ir import dtype
+from mlftool.ir.graph import Array, Node, TensorType
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.protos import domain_of, op_name
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope
 from mlftool.onnx_rules.steps import Steps, check_kinds, standing_for
 from mlftool.ops import UnsupportedError
 from mlftool.ops.base import known
+from mlftool.ops.shapers import elements
+
+MOST_ELEMENTS = 16  # of a shape or an index whose value is looked for
 
 
 def expanded(scope: Scope, node: NodeProto) -> Outcome:
@@ -75,7 +80,22 @@ def kept(scope: Scope, node: NodeProto) -> Outcome:
         scope.types[out] = TensorType(scope.types[out].dtype, draft.out_shape)
     inputs, made = _used(draft.inputs), _used(draft.outputs)
     scope.nodes.append(Node(draft.op, inputs, made, draft.attrs, scope.label(node)))
+    if (value := _certain(scope, scope.nodes[-1])) is not None:
+        scope.add_const(scope.nodes.pop().result, value)
     return KEEP
+
+
+def _certain(scope: Scope, node: Node) -> Array | None:
+    """The value of a few integers that are computed of static extents of boxes, such as half of an
+    axis."""
+    type_ = scope.types[node.result]
+    is_few = len(type_.shape) <= 1 and type_.elements <= MOST_ELEMENTS and len(node.outputs) == 1
+    if not (scope.symbols and is_few and type_.dtype in (dtype.int32, dtype.int64)):
+        return None
+    found = [] if any(scope.symbols_of(node.result)) else elements(scope, node.result)
+    if not found or not all(e.exact for e in found):
+        return None
+    return np.array([e.most for e in found], type_.dtype.numpy).reshape(type_.shape)
 
 
 def modernise(scope: Scope, draft: Draft) -> None:

@@ -22,7 +22,7 @@ def elements(scope: Scope, name: str) -> list[Element]:
     """What is known of each element of an integer tensor: of constants, extents, truth values, and
     what picks, joins, compares and counts with those. A rule lists the elements of all outputs in
     turn."""
-    if name in scope.consts:
+    if name in scope.consts and not scope.types[name].dtype.is_float:
         return [exactly(int(n)) for n in scope.consts[name].reshape(-1)]
     if name in scope.bounds:
         return [Element(scope.bounds[name], name, least=0)]

@@ -80,6 +80,18 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]]
         {},
         [{"m": np.isin(np.arange(5), at), "x": X} for at in ((0, 2, 3), (1, 2, 3))],
     ),
+    # As torch's `chunk` is exported: half of a static axis of a box, computed of its shape.
+    "halves_of_a_static_axis": (
+        """g (float[3,4] x, bool[3] c) => (float[k,3] z) {
+            t = Compress <axis = 0> (x, c) s = Shape(t)
+            last = Constant <value = int64[1] {-1}> () one = Constant <value = int64[1] {1}> ()
+            two = Constant <value = int64[1] {2}> () zero = Constant <value = int64[1] {0}> ()
+            n = Gather(s, last) m = Add(n, one) half = Div(m, two) whole = Mul(half, two)
+            a = Slice(t, zero, half, last) b = Slice(t, half, whole, last) y = Mul(a, b)
+            w = Constant <value = float[2,3] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}> () z = MatMul(y, w) }""",
+        {},
+        [{"x": X, "c": np.array(kept, bool)} for kept in ([1, 0, 1], [0, 0, 0], [1, 1, 1])],
+    ),
     "range_of_floats": (
         "g (float a, float b, float c) => (float[k] y) { y = Range(a, b, c) }",
         {"y": (20,)},
