@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         only_declared=args.only_declared,
         **options,
     )
-    check_writable(args.output)
+    check_writable(args.output, sources=(args.model, *args.data))
     with bounded(args.model, args.data, args.max_seconds, args.max_memory):
         modules = compile_specs([spec])
         made = bundle(modules)

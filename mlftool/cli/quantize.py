@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.quantize.quantizer import Request, quantized
     from mlftool.runtime.vectors import load_vectors
 
-    check_writable(args.output, args.report)
+    sources = (args.model, args.data, args.test)
+    check_writable(args.output, args.report, sources=sources)
     source = opened(args.model)
     if isinstance(source, TFLite):
         text = "ONNX models are quantised; got TensorFlow Lite"

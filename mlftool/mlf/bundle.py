@@ -101,11 +101,16 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
             _replace(Path(os.path.realpath(path)), pieces)
 
 
-def check_writable(*paths: Path | None) -> None:
+def check_writable(*paths: Path | None, sources: Iterable[Path | None] = ()) -> None:
     """What can be said, long before and without a trace, of whether `write_atomically` will write
-    each; None is an output that is not asked for. Raises MlfError.
+    each; None is an output that is not asked for. No output replaces one of `sources`, the files
+    that a command reads. Raises MlfError.
     """
+    read = [path for path in sources if path and os.path.isfile(path)]
     for path in filter(None, paths):
+        if os.path.isfile(path) and any(path.samefile(other) for other in read):
+            text, hint = "cannot be written: it is a file that is read", "give another name"
+            raise MlfError(Problem("MLF0402", text, str(path), help=hint))
         with refused("cannot be written", path):
             try:
                 mode = os.stat(path).st_mode

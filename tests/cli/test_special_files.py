@@ -183,6 +183,31 @@ def test_an_output_is_tried_before_the_work(
     assert [p.name for p in tmp_path.rglob("*")] == ["folder"]
 
 
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (("compile", "m.onnx"), "m.onnx"),
+        (("compile", "m.onnx", "--data", "m.bin"), "m.bin"),
+        (("quantize", "m.onnx", "--data", "d.npz"), "m.onnx"),
+        (("quantize", "m.onnx", "--data", "d.npz"), "d.npz"),
+        (("quantize", "m.onnx", "--data", "d.npz"), "link"),
+    ],
+)
+def test_no_output_replaces_what_is_read(
+    words: tuple[str, ...], output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    save(parser.parse_model(MODEL), "m.onnx")
+    for name in ("d.npz", "m.bin"):
+        Path(name).write_bytes(name.encode())
+    os.symlink("m.onnx", "link")
+    before = Path(output).read_bytes()
+    assert main([*words, "-o", output]) == 2
+    assert "cannot be written: it is a file that is read" in capsys.readouterr().err
+    assert Path(output).read_bytes() == before
+
+
 def test_every_output_is_tried() -> None:
     """Options that name a file to be written, by what commands call it."""
     written = {
