@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 _LINE = re.compile(
-    r".* -> .*: tvmgen_\w+_run for .*|  (layers|weights|workspace|inputs and outputs) .*"
+    r".* -> .*: tvmgen_\w+_run for .*|  (layers|weights|workspace|inputs and outputs|state) .*"
     r"|mlftool: compiling .* for .* \.\.\."
 )
 
