@@ -33,7 +33,7 @@ def _page(archive: Archive) -> Iterator[str]:
         yield f"{kind}, compiled for {targets}."
         interface = _interface(m)
         yield from _arguments(m) if m.style == OPERATOR else _tensors(m, interface)
-        yield from _memory(m)
+        yield from _memory(m, interface)
         yield from _build(archive, m, interface)
         yield from _run(m, interface)
 
@@ -91,12 +91,14 @@ def _arguments(m: ModuleRecord) -> Iterator[str]:
             yield f"| {_code(a.name)} | {_code(a.dtype)} | {shape} | {a.size_bytes} |"
 
 
-def _memory(m: ModuleRecord) -> Iterator[str]:
+def _memory(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
+    kept = interface.state_bytes if interface else 0
+    state = f", {kept} of states" if kept else ""
     for entry in m.memory.main:
         yield ""
         sizes = f"{entry.workspace_bytes} bytes of workspace, {entry.constants_bytes} of constants"
         yield f"Memory: {sizes},"
-        yield f"{entry.io_bytes} of inputs and outputs."
+        yield f"{entry.io_bytes} of inputs and outputs{state}."
 
 
 def _build(archive: Archive, m: ModuleRecord, interface: Interface | None) -> Iterator[str]:

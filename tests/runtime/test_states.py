@@ -20,6 +20,7 @@ import mlftool
 from mlftool.cli import main
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
 from mlftool.errors import MlfError
+from mlftool.mlf import read_tar
 from mlftool.options import OPTIONS
 from mlftool.plan.states import slots
 from mlftool.runtime.load import LoadedArchive, LoadedModule, load
@@ -372,6 +373,8 @@ def test_ram_has_room_for_states(
     made = data("compile", *words, "-o", "m.tar")
     assert made["state_bytes"] > 0
     whole = made["workspace_bytes"] + made["io_bytes"] + made["state_bytes"]
+    (readme,) = (d for n, d in read_tar(Path("m.tar")).files.items() if n.endswith("README.md"))
+    assert f", {made['state_bytes']} of states." in readme.decode()
     for subject in (words, ["m.tar"]):
         (shown,) = data("memmap", *subject, "--no-advice")["maps"]
         assert (shown["ram_bytes"], shown["state_bytes"]) == (whole, made["state_bytes"])
