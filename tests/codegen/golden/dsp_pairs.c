@@ -39,7 +39,7 @@ MLF_KERNEL void tvmgen_dsp_pairs_transpose(const int8_t *MLF_RESTRICT x, int8_t 
 // QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1, strides 3 3
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x2x2x4] channels last, 0.04 * (q + 128)
-//   by dsp.pairs, estimated at 903 instructions; dsp.triples at 1.3e+03
+//   by dsp.pairs, estimated at 903 instructions; dsp.triples at 1.26e+03
 MLF_KERNEL void tvmgen_dsp_pairs_qlinearconv(const int8_t *x, const uint32_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int16_t columns[72];
   for (int32_t p = 0; p < 4; p += 2) {

@@ -40,7 +40,7 @@ MLF_KERNEL void tvmgen_helium_quads_transpose(const int8_t *MLF_RESTRICT x, int8
 // QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
-//   by helium.quads, estimated at 1.6e+03 instructions; dsp.rows at 5.07e+03
+//   by helium.quads, estimated at 1.6e+03 instructions; dsp.rows at 4.89e+03
 MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int8_t columns[96];
   memset(columns + 36, 0, 12);
