@@ -79,6 +79,7 @@ def _jobs(args: argparse.Namespace) -> Iterator[_Job]:
     names = args.on or ([args.target] if args.target else ["host", "cortex-m4"])
     places = [(on, place_of("host", on, file)) for on in names]  # before anything is measured
     for on, place in places:
-        args.target = on if on in TARGETS and TARGETS[on].is_host else place.target
-        (subject,) = subjects(args, args.file)
+        target = on if on in TARGETS and TARGETS[on].is_host else place.target
+        alone = argparse.Namespace(**{**vars(args), "target": target, "on": [on]})
+        (subject,) = subjects(alone, args.file)
         yield subject, place
