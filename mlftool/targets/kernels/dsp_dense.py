@@ -20,6 +20,7 @@ from mlftool.targets.requantise.forms import form
 
 SIX, FOUR = 6, 4
 MOST_TIMES = 10  # MLF_TIMES_10 of mlf/dsp.h
+WORTH = 4096  # products from which six channels are worth a kilobyte of code
 MOST_SIXTEENS = 5
 
 
@@ -38,14 +39,26 @@ class Band:
 
 @byte_kernel("dsp", totals=True)
 def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
-    """`unrolled` fours of products make one round of the loop for four channels at a time, or as
-    many as usually do best for six."""
+    """Four channels at a time; `unrolled` fours of products make one round of the loop, or as many
+    as usually do best."""
+    return _tile(c, q, "dsp.dense", unrolled)
+
+
+@byte_kernel("dsp", "size", totals=True)
+def sixes(c: Contraction, q: Quantisation) -> Tile | None:
+    """Six channels at a time, the rest in fours."""
+    return _tile(c, q, "dsp.sixes", sixes=c.oc) if c.macs >= WORTH else None
+
+
+def _tile(
+    c: Contraction, q: Quantisation, name: str, unrolled: int = 0, sixes: int = 0
+) -> Tile | None:
     rounds = -(-c.depth // 4)
     times = unrolled or next(n for n in (MOST_TIMES, 8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
     if c.pixels != 1 or rounds % times or times > MOST_TIMES:
         return None
     ordered = (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
-    bands = _bands(c.oc, rounds, times, 0 if unrolled else c.oc)
+    bands = _bands(c.oc, rounds, times, sixes)
     padded, column = bands[-1].end, 4 * rounds
     made = form(c, q, padded)
     ends = Ends.of(c, q, made)
@@ -67,9 +80,11 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
         at = slice(band.first, band.end)
         stream.append(streamed_in(band.width, c, q, words, ends, True, at, padded))
     stops = np.cumsum([part.size for part in stream])
-    sixes = sum(b.end - b.first for b in bands if b.width == SIX)
+    wide = sum(b.end - b.first for b in bands if b.width == SIX)
+    if sixes and not wide:
+        return None
     return Tile(
-        "dsp.dense",
+        name,
         "dsp_dense.c.j2",
         c,
         (
@@ -97,7 +112,7 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
             "by_channel": bool(first.statements) or not made.hoists or padded > c.oc,
             "fused": bool(first.statements),
         },
-        cost=4 * rounds * (0.87 * sixes + 0.88 * (padded - sixes)) + c.oc * 8.0 + c.depth * 1.5,
+        cost=4 * rounds * (0.87 * wide + 0.88 * (padded - wide)) + c.oc * 8.0 + c.depth * 1.5,
         header="mlf/dsp_sixes.h" + TOTALS * bool(weights_zero(q)),
         walk=order,
     )
