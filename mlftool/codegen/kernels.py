@@ -21,6 +21,7 @@ from mlftool.ir import dtype
 from mlftool.ir.external import Part
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.holes import called, filled, whole
+from mlftool.ir.lexemes import names_in
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Kernel, Operand
 from mlftool.plan.blocks import aligned
@@ -242,7 +243,9 @@ class Writer:
             f"  MLF_ALIGNED(8) {o.ctype} {o.name}[{o.bytes // dtype_bytes(o.ctype)}];\n"
             for o in locals_
         )
-        head += "".join(f"  (void){o.name};\n" for o in kernel.operands if not named(body, o.name))
+        # Extents of 0 leave a kernel without what it would have read.
+        read = names_in(body)
+        head += "".join(f"  (void){o.name};\n" for o in kernel.operands if o.name not in read)
         key = f"({signature}) {{\n{head}{body}}}"
         if key not in self.functions:
             note = describe(self.program, call)
@@ -313,11 +316,6 @@ def body_of(kernel: Kernel, parts: Mapping[str, str], arena: str) -> str:
     }
     unpacked = open_text("unpacked.c.j2", packed=packed, types=types) if packed else ""
     return unpacked + open_text(kernel.template, **given)
-
-
-def named(code: str, name: str) -> bool:
-    """Whether C code has a name. Extents of 0 leave a kernel without what it would have read."""
-    return re.search(rf"\b{name}\b", code) is not None
 
 
 def unused(base: str, taken: set[str]) -> str:

@@ -15,7 +15,7 @@ from onnx import AttributeProto, NodeProto
 from mlftool.errors import nearest
 from mlftool.onnx_rules.protos import op_name, plain_attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
-from mlftool.ops.base import Attributes, Facts, Op, Trait, Types, known, shown
+from mlftool.ops.base import Attributes, Facts, Op, Trait, Types, Words, known, shown
 
 # Axes and element types, which onnx's inference cuts to 32 bits; by some axes it then ends the
 # process. No tensor has more axes, and there are fewer types.
@@ -46,14 +46,21 @@ def worded(scope: Scope, node: NodeProto) -> Outcome:
         if a.name == "axis" and rank is not None and not -rank <= a.i < rank:
             return Refuse("MLF0303", f"axis {a.i}; expected one of the {rank} axes of {x}")
         word = a.s.decode("utf-8", "replace") if a.type == AttributeProto.STRING else ""
-        if record and a.name in record.words and word not in record.words[a.name]:
-            near = nearest(word, record.words[a.name])
-            expected = ", ".join(record.words[a.name])
-            text = f"attribute '{a.name}' is '{word[:60]}'; expected one of {expected}"
-            return Refuse("MLF0303", text, near and f"did you mean '{near}'?")
-        if record and a.name in record.texts and (wrong := record.texts[a.name](word)):
-            return Refuse("MLF0303", f"{a.name} '{word[:60]}' {wrong}")
+        allowed = record.words.get(a.name) if record else None
+        if refused := allowed and _misspelt(a.name, word, allowed):
+            return refused
     return Next(node)
+
+
+def _misspelt(name: str, word: str, allowed: Words) -> Refuse | None:
+    if callable(allowed):
+        wrong = allowed(word)
+        return Refuse("MLF0303", f"{name} '{word[:60]}' {wrong}") if wrong else None
+    if word in allowed:
+        return None
+    near = nearest(word, allowed)
+    text = f"attribute '{name}' is '{word[:60]}'; expected one of {', '.join(allowed)}"
+    return Refuse("MLF0303", text, near and f"did you mean '{near}'?")
 
 
 def checked(scope: Scope, node: NodeProto) -> Outcome:

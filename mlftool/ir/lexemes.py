@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeGuard
 
 COMMENT, STRING, NUMBER, NAME, OTHER = "comment", "string", "number", "name", "op"
@@ -75,6 +75,12 @@ def lexemes(text: str) -> tuple[list[Lexeme], str]:
         for space, comment, string, number, name, other in _LEXEME.findall(text)
     ]
     return made, text[len(text.rstrip()) :]
+
+
+@lru_cache(1024)  # layers of one shape have one text
+def names_in(text: str) -> frozenset[str]:
+    """The names in C, which words of a comment or a string are not."""
+    return frozenset(lexeme.text for lexeme in lexemes(text)[0] if lexeme.kind == NAME)
 
 
 def written(items: Sequence[Item]) -> str:

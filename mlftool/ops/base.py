@@ -255,6 +255,8 @@ Affine = tuple[Array, Array] | None  # factor, addend
 Value = Callable[[Known, Attributes, int], Array]
 Bid = Callable[[View], "Kernel | None"]
 Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
+# All that an attribute may be, or what is wrong with its text, "" for nothing.
+Words = Iterable[str] | Callable[[str], str]
 Expansion = Callable[[Steps], None]
 # (node, its output's type, a Scalar for each operand) -> C (ops/scalar.py)
 Expression = Callable[..., str]
@@ -318,9 +320,7 @@ class Op:
     # The other operators that stand for it, and the kinds of attributes that no schema states.
     expansion: Expansion | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)
-    words: Mapping[str, Iterable[str]] = field(default_factory=dict)  # that attributes may be
-    # What is wrong with the text of an attribute, or "", before anything else reads it.
-    texts: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    words: Mapping[str, Words] = field(default_factory=dict)  # that attributes may be
     graphs: tuple[str, ...] = ()  # of control flow: the subgraphs that it must have
     constant: Value | None = None  # where the standard's reference is wrong (ops/folded.py)
     relay: RelayRule | None = None  # its form in Relay

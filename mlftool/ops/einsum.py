@@ -21,13 +21,13 @@ def _malformed(equation: str) -> str:
     """Of others onnx's inference does not end, or gives a shape that no sum has."""
     plain = equation.replace(" ", "")
     if not _EQUATION.fullmatch(plain):
-        return "is no equation; expected letters for axes, as in 'ij,jk->ik'"
+        return "is not an equation; expected letters for axes, as in 'ij,jk->ik'"
     left, _, right = plain.partition("->")
     letters = right.replace("...", "")
     if twice := [c for c in letters if letters.count(c) > 1]:
-        return f"has '{twice[0]}' twice behind '->'; expected it once"
+        return f"has '{twice[0]}' twice after '->'; expected it once"
     if unknown := [c for c in letters if c not in left]:
-        return f"has '{unknown[0]}' behind '->' alone; expected a letter of an input"
+        return f"has '{unknown[0]}' after '->' alone; expected a letter of an input"
     return ""
 
 
@@ -58,7 +58,7 @@ def _axes(term: str, spread: int) -> list[str]:
     return [*before, *middle, *after]
 
 
-@op("Einsum", extents=of_all, texts={"equation": _malformed})
+@op("Einsum", extents=of_all, words={"equation": _malformed})
 def einsum(v: View) -> Kernel:
     """y[output labels] = sum over all other labels of the product of one element of each operand,
     multiplied from left to right."""

@@ -8,7 +8,7 @@ the standard is silent, as for binary classifiers with one score.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
@@ -17,14 +17,12 @@ from mlftool.ir.graph import Array
 from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is
 from mlftool.onnx_rules.scope import Refuse, Rule
 from mlftool.onnx_rules.steps import OPSETS, Steps, attribute_kinds
-from mlftool.ops.base import Expansion, UnsupportedError, expands
+from mlftool.ops.base import Expansion, UnsupportedError, Words, expands
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
 
-def ml(
-    name: str, extents: Rule = OF_BATCHES, **words: Iterable[str]
-) -> Callable[[Expansion], Expansion]:
+def ml(name: str, extents: Rule = OF_BATCHES, **words: Words) -> Callable[[Expansion], Expansion]:
     """Register an expansion. The kinds of attributes are those of the last schema that has any."""
     kinds: dict[str, str] = {}
     for opset in (1, 3, OPSETS["ai.onnx.ml"]):

@@ -283,11 +283,11 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
             f"""g (float[2,2] x) => (float[2,2] y) {{ y = Einsum <equation="{equation}"> (x) }}""",
         )
         for equation, text in {
-            "i-j->ij": "is no equation",  # onnx's inference does not end
-            "......->": "is no equation",
-            "ij->ji->j": "is no equation",
-            "ij->jj": "has 'j' twice behind '->'",
-            "ij->ik": "has 'k' behind '->' alone",
+            "i-j->ij": "is not an equation",  # onnx's inference does not end
+            "......->": "is not an equation",
+            "ij->ji->j": "is not an equation",
+            "ij->jj": "has 'j' twice after '->'",
+            "ij->ik": "has 'k' after '->' alone",
         }.items()
     },
     "a Slice of axes in no order": (

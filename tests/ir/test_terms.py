@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mlftool.ir.holes import Number, filled, pieces
+from mlftool.ir.lexemes import names_in
 from mlftool.ir.loops import END, each
 
 NONE, ONE, FIVE = Number(0), Number(1), Number(5)
@@ -163,3 +164,8 @@ def test_a_place_that_is_0_leaves_with_its_brackets() -> None:
     text = f"  const int32_t p = {Number(0)};\n  const int32_t to = (p) * 10;\n"
     text += "  g(y + to, (p + 1) * 3);\n"
     assert filled(text) == "  g(y, 3);\n"
+
+
+def test_names_of_c_are_not_those_of_its_comments_and_texts() -> None:
+    text = 'y[k] = mlf_at(x.w, "b") * 1e3f; // c of z'
+    assert names_in(text) == {"y", "k", "mlf_at", "x", "w"}
