@@ -27,7 +27,7 @@ def bits(module: Runnable, feed: dict[str, np.ndarray]) -> list[bytes]:
     return [made[t.name].tobytes() for t in module.outputs]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_small_models_give_the_same_bits(family: str) -> None:
     model = FAMILIES[family][1]()
@@ -38,7 +38,7 @@ def test_small_models_give_the_same_bits(family: str) -> None:
         assert results["debug"] == results["graph"] == results["aot"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
 def test_networks_give_the_same_bits(network: Network) -> None:
     mod, _ = from_onnx(network.path)

@@ -153,7 +153,7 @@ def test_parts_run_between_the_hooks_of_their_device(
     assert b"struct tvmgen_m_devices {\n  void *npu2;\n};" in header
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("at", "events"),
     [

@@ -7,6 +7,8 @@ import subprocess
 import pytest
 from nested import Workspace
 
+pytestmark = pytest.mark.sampled(4, table="long builds")
+
 FILES = {
     "BUILD.bazel": 'cc_library(name = "l", srcs = ["l.c"])\n'
     + "".join(

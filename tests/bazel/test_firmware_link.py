@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from nested import Workspace
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 PACKAGE = """
 load("@mlftool//rules:defs.bzl", "mlf_board", "mlf_compile", "mlf_cc_library", "mlf_firmware")

@@ -71,6 +71,7 @@ def lasting(said: str, home: Path) -> list[str]:
     return [line.rstrip() for line in lines if line.strip() and not DAILY.match(line)]
 
 
+@pytest.mark.sampled(4, table="long builds")
 @pytest.mark.skipif(
     not all(map(shutil.which, ("arm-none-eabi-gcc", "qemu-system-arm", "bash"))),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",

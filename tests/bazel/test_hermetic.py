@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nested import Workspace, digests, make_workspace
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 INTERPRETER = Path("/usr/bin/python3")
 REPOSITORY = """

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from nested import EVERYTHING, Workspace, digests, make_workspace
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(8)
 
 
 def flip_one_byte(model: Path) -> None:

@@ -22,7 +22,7 @@ from test_hermetic import REPOSITORY
 from test_toolchains import make_compiler
 from test_walkthroughs import BLOCK
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(4, table="long builds")
 
 PAGE = (ROOT / "docs" / "hermetic.md").read_text()
 COMPILER = """

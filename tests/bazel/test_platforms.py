@@ -7,7 +7,7 @@ import re
 import pytest
 from nested import Workspace, digests
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 PACKAGE = """
 load("@mlftool//rules:defs.bzl", "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_model")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from nested import Workspace, digests
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(8)
 
 PREFIX = "arm-none-eabi"
 FLAGS = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from nested import ROOT, WHEELS, make_workspace, programs
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -35,7 +35,7 @@ def words(text: str) -> str:
 
 
 # Each page goes on where the one before it ends.
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("names", [("tutorial", "boards", "rebuilds"), ("migration_genrules",)])
 def test_every_command_of_the_pages_works(
     tmp_path: Path, cache: Path, names: tuple[str, ...]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 from nested import ROOT, Workspace, copy_tree, digests, make_workspace
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(4, table="long builds")
 
 WORKER = ("--strategy=MlfCompile=worker", "--strategy=MlfPackage=worker", "--worker_sandboxing",
           "--noexperimental_worker_multiplex")  # fmt: skip

@@ -55,7 +55,7 @@ def goods(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("case", "values"), [pytest.param(*option, id=option[0].name) for option in options()]
 )

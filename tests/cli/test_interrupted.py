@@ -110,7 +110,7 @@ def test_stopped_while_writing(
     check(tmp_path, new, end_of(in_child(work)), stop)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stop", STOPS, ids=lambda s: s.name)
 def test_stopped_at_any_time(stop: signal.Signals, tmp_path: Path, new: bytes) -> None:
     start = time.perf_counter()

@@ -49,7 +49,7 @@ def parts(line: str) -> int:
     return len(line.split())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: " ".join(Path(w).name for w in c))
 @pytest.mark.parametrize("columns", [40, 80])
 def test_every_command_fits(

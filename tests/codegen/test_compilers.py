@@ -66,7 +66,7 @@ def build(family: str, compiler: str, folder: Path) -> ELFFile:
     return ELFFile(io.BytesIO((folder / "module.o").read_bytes()))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_compiles_clean_and_stands_alone(family: str, compiler: str, tmp_path: Path) -> None:

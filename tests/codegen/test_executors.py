@@ -32,7 +32,7 @@ def on_32_bits(selected: Selected, tmp_path_factory: pytest.TempPathFactory) -> 
     return run(models, tmp_path_factory.mktemp("i386"), ("-O2", *I386))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("model", MODELS)
 def test_every_form_gives_the_same_bits(model: str, on_host: dict[str, bytes]) -> None:
     first, *others = FORMS

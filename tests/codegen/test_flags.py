@@ -58,7 +58,7 @@ def generate(model: str, target: str, folder: Path) -> list[Path]:
     return sorted(folder.glob("src/*.c"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("build", "model"), CASES)
 def test_the_default_of_the_compiler_changes_nothing(
     build: str, model: str, tmp_path: Path
@@ -112,7 +112,7 @@ def test_flags_that_change_floats_do_not_compile(flag: str, text: str, tmp_path:
     assert text in done.stderr
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_debug_build_compiles(target: str, tmp_path: Path) -> None:
     """With -O0 assembly has fewer registers."""

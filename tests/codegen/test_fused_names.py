@@ -163,7 +163,7 @@ def test_an_integer_image_is_made_of_floats(tmp_path: Path) -> None:
     check(models, "host", tmp_path)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_core_carries_tensors(target: str, tmp_path: Path) -> None:
     check({core: fused(core) for core in CORES}, target, tmp_path)

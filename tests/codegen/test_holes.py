@@ -103,7 +103,7 @@ def digests(monkeypatch: pytest.MonkeyPatch, seed: int, target: str) -> Digests:
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", TARGETS)
 def test_training_changes_no_digest(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [digests(monkeypatch, seed, target) for seed in (1, 2)]

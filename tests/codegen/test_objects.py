@@ -52,7 +52,7 @@ FORMS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_objects_give_the_bits_of_sources(form: str, tmp_path: Path) -> None:
     bundle = made("llvm -mattr=+avx2", **FORMS[form])

@@ -206,7 +206,7 @@ def link(compiler: str, libraries: list[Path], tmp_path: Path) -> subprocess.Com
     return subprocess.run([*program, "-o", str(tmp_path / "p")], capture_output=True, text=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("executor", ["aot", "vm"])
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_two_models_of_one_name_do_not_link(compiler: str, executor: str, tmp_path: Path) -> None:

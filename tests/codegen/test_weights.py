@@ -63,7 +63,7 @@ def compiled(form: str, mode: str, target: str = "host") -> Bundle:
 RISCV = "riscv64-unknown-elf"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_the_bits_are_those_of_text(form: str, tmp_path: Path) -> None:
     (feed,) = random_feeds(mixed(), 3, 1)
@@ -135,7 +135,7 @@ def by_debugger(model: onnx.ModelProto, feed: dict[str, Any], work: Path) -> lis
     return [made[o.name] for o in model.graph.output]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", [by_backend, by_archive, by_operator, by_factory, by_debugger])
 def test_every_way_to_compile_the_code_has_the_file(
     way: Callable[..., list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return work
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("index", range(len(BLOCKS)))
 def test_block_runs(index: int, folder: Path) -> None:
     kind, text = BLOCKS[index]

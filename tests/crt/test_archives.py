@@ -69,7 +69,7 @@ def unpacked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 EXTRA = {"x86-64": ["-O0"], "i386": ["-msse2", "-mfpmath=sse"]}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("machine", ["x86-64", "i386", "powerpc"])
 def test_archive_runs(machine: str, unpacked: Unpacked) -> None:
     m: Machine = BY_NAME[machine]

@@ -110,7 +110,7 @@ MOST = ("x86-64", "x86-64-clang", "i386", "powerpc", "cortex-m4", "rv64gc")
 LEVELS = [(machine, "-O3" if machine.name in MOST else "-Os") for machine in MACHINES]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("machine", "level"), LEVELS, ids=lambda value: getattr(value, "name", value)
 )

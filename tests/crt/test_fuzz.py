@@ -11,7 +11,7 @@ from crt_build import INCLUDES, ROOT, SANITIZE, WARNINGS, part
 from machines import BY_NAME
 
 FUZZ = ROOT / "tests/crt/fuzz"
-EXECUTIONS = "400000"
+EXECUTIONS = "100000"
 COMPILE = ("gcc", "-O1", *WARNINGS, *SANITIZE)
 READERS = ("common", "graph_executor")
 LINE = ("common", "microtvm_rpc_common")

@@ -45,7 +45,7 @@ def built(
     return machine, folder
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "platform"), PROGRAMS, ids=lambda value: Path(value).stem)
 def test_program(name: str, platform: str, built: tuple[Machine, Path]) -> None:
     machine, folder = built

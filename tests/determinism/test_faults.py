@@ -73,7 +73,7 @@ def judge(r: dict[str, Any], out: str) -> None:
     assert "MLF0900" not in r["said"], r
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("command", "errors", "step"),
     [
@@ -94,7 +94,7 @@ def test_a_call_fails(
     assert any(r["code"] for r in found)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "step"), [("compile", 1), ("build", 1), ("extract", 1), ("run", 5)]

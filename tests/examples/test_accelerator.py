@@ -107,7 +107,7 @@ FORMS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: "-".join(map(str, f.values())) or "c")
 def test_every_executor_drives_it(form: dict[str, Any], tmp_path: Path) -> None:
     """The driver, which refuses what comes in another order, beside the module's own files."""

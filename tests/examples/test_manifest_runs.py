@@ -53,7 +53,7 @@ def test_bazel_checks_budgets_on_boards_and_vectors_everywhere() -> None:
             assert "vectors = " in call
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "target"), RUNS)
 def test_run_agrees_with_the_vectors_and_keeps_the_budget(
     name: str, target: str, tmp_path: Path

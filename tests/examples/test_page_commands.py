@@ -21,7 +21,7 @@ from shared import REPO
 
 from mlftool.cli import main
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 MODELS = REPO / "examples" / "models"
 MANIFEST = "version: 1\nmodels:\n  digits: {model: digits.onnx, targets: [host, cortex-m4]}\n"

@@ -1,6 +1,6 @@
 """Models damaged at random: each compiles or is refused in plain lines, soon and in little memory.
 
-MLFTOOL_FUZZ_CASES sets how many (2,000, as far as a minute of processor time goes),
+MLFTOOL_FUZZ_CASES sets how many (800, as far as a minute of processor time goes),
 MLFTOOL_FUZZ_SEED where their numbers start; a failure names the seed of each.
 `python tests/importer/mutant_trials.py` tries millions, and compares results, too.
 """
@@ -17,7 +17,8 @@ from mutant_judge import Accepted, difference, disagreements
 from mutant_trials import ALL_MENUS, BATCH, mutant, run
 from onnx import parser
 
-CASES = int(os.environ.get("MLFTOOL_FUZZ_CASES", "2000"))
+USUAL = 800
+CASES = int(os.environ.get("MLFTOOL_FUZZ_CASES", str(USUAL)))
 SEED = int(os.environ.get("MLFTOOL_FUZZ_SEED", "0"))
 SECONDS = 60.0
 
@@ -27,7 +28,7 @@ def test_damaged_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("MLF_REPORTS", "")
     lines: list[str] = []
     start, tried = _used(), 0
-    while tried < CASES and (CASES > 2000 or _used() - start < SECONDS):
+    while tried < CASES and (CASES > USUAL or _used() - start < SECONDS):
         first, count = SEED + tried, min(BATCH, CASES - tried)
         lines += run(range(first, first + count), tmp_path, suite=False, oracle=False)
         tried += count
@@ -45,7 +46,7 @@ def test_neighbours(
 ) -> None:
     """Of the fourth generator a few seconds; what is woven also runs, beside onnxruntime."""
     monkeypatch.setenv("MLF_REPORTS", "")
-    start, count = _used(), count * CASES // 2000
+    start, count = _used(), count * CASES // USUAL
     lines = [*run(range(SEED, SEED + count), tmp_path, suite=False, oracle=oracle, menu=menu)]
     print(f"{menu} {SEED} to {SEED + count - 1} in {_used() - start:.0f} s of processor time")
     words = [line.partition(" ")[0] for line in lines]
@@ -57,7 +58,7 @@ def test_neighbours(
 def test_containers(menu: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """.tflite files and archives: read or refused in plain lines, and readers agree."""
     monkeypatch.setenv("MLF_REPORTS", "")
-    count = count * CASES // 2000
+    count = count * CASES // USUAL
     lines = [*run(range(SEED, SEED + count), tmp_path, suite=False, oracle=False, menu=menu)]
     assert {line.partition(" ")[0] for line in lines} <= {"compiled"}, lines
 

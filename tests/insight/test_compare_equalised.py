@@ -96,7 +96,7 @@ def told(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> dict[st
     return data_of(capsys, "compare", folder / f"{name}.onnx", *words)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_no_right_layer_is_called_wrong(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -25,6 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 
 @needs_board
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_profile_report_and_bench_have_one_total(
     executor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

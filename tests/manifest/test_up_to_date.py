@@ -125,7 +125,7 @@ CHANGES: dict[str, tuple[Callable[[], object], set[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_changed_is_compiled(build: Build, change: str) -> None:
     make, expected = CHANGES[change]

@@ -35,7 +35,7 @@ def expected(tmp_path: Path, image: np.ndarray) -> bytes:
     return np.asarray(result["probability"]).tobytes()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "target", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "rv32imc",
                "rv32imac", "rv64imac"]

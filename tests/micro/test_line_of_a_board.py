@@ -18,7 +18,7 @@ from mlftool.micro import Session, TransportTimeouts
 from mlftool.mlf.interface import Interface
 from mlftool.runtime.boards import BOARDS
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 
 @pytest.fixture(scope="module")

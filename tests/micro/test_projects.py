@@ -39,7 +39,7 @@ from mlftool.mlf.runtime_tree import crt_root
 IMAGE = np.arange(-32, 32, dtype=np.int8).reshape(1, 1, 8, 8)
 pytestmark = [
     pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake"),
-    pytest.mark.sampled(3),
+    pytest.mark.sampled(6),
 ]
 
 

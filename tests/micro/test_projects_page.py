@@ -18,7 +18,7 @@ from mlftool.mlf.runtime_tree import crt_root
 PAGE = (ROOT / "docs/projects.md").read_text()
 pytestmark = [
     pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake"),
-    pytest.mark.sampled(2),
+    pytest.mark.sampled(4),
 ]
 
 

@@ -46,7 +46,7 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("executor", ["aot", "graph", "debug"])
 def test_a_program_gives_the_hosts_bits(model: Path, executor: str, tmp_path: Path) -> None:
     files = ("--inputs", tmp_path / "in.npz", "--expect", tmp_path / "ref.npz", "--absolute", 0)

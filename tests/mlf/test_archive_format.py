@@ -275,7 +275,7 @@ def test_the_tree_of_version_7(bundle: Bundle) -> None:
     }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("executor", ["aot", "graph", "vm"])
 @pytest.mark.parametrize("version", [1, 4, 5, 7])
 def test_the_certificate_is_one_more_file(executor: str, version: int) -> None:

@@ -175,7 +175,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     return made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_float(name: str, jobs: dict[str, Job]) -> None:
     job = jobs[name]
@@ -200,7 +200,7 @@ def test_quantised(name: str, form: str, jobs: dict[str, Job]) -> None:
             assert off.max() <= 3 * span / 255 + 1e-5, key
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.skipif(
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",

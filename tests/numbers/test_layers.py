@@ -54,7 +54,7 @@ def all_quantised(model: onnx.ModelProto, feeds: list[dict[str, Array]]) -> list
     return [feed | result for feed, result in zip(feeds, results, strict=True)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("network", [n for n in NETWORKS if n.quantised], ids=str)
 def test_layers_differ_from_float_in_ties_only(network: Network, tmp_path: Path) -> None:
     model = onnx.shape_inference.infer_shapes(onnx.load(network.path))

@@ -52,7 +52,7 @@ def check_sample(network: Network, got: dict[str, Array], want: dict[str, list[A
                 np.testing.assert_array_equal(got[name], reference, name)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", ["host", "cortex-m4"])
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
 def test_samples(network: Network, target: str) -> None:
@@ -86,7 +86,7 @@ def test_random_float_inputs(network: Network) -> None:
             assert relative_error(got[name], value) <= 1e-5, name
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["cortex-m3", "cortex-m4"])
 @pytest.mark.parametrize("network", ON_BOARDS, ids=str)
 def test_boards_give_the_bits_of_the_host(network: Network, target: str, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def levels() -> list[str]:
     return [level for level, wanted in needs.items() if wanted <= flags]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["host", *levels()])
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
 def test_vectors_give_the_bits_of_scalars(network: Network, target: str) -> None:

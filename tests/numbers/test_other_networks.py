@@ -22,7 +22,7 @@ def jobs(
     return made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("fp32")])
 def test_floats(name: str, jobs: dict[str, Job]) -> None:
     job = jobs[name]

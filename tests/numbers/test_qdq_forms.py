@@ -51,7 +51,7 @@ def jobs(
     return made
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: f.name)
 def test_numbers(form: Form, jobs: dict[str, Job]) -> None:
     job = jobs[form.name]

@@ -166,7 +166,7 @@ def jobs(
     return made
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_step_is_exact(name: str, jobs: dict[str, Job]) -> None:
     job = jobs[name]

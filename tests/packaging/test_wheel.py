@@ -53,7 +53,7 @@ def python(site: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProces
     """Python with the wheel and what it depends on, and nothing of this repository."""
     others = [p for p in sys.path if p and not Path(p).resolve().is_relative_to(REPO)]
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    env |= {"PYTHONPATH": os.pathsep.join([str(site), *others]), "MLFTOOL_CACHE": str(cwd / "c")}
+    env |= {"PYTHONPATH": os.pathsep.join([str(site), *others])}
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
 

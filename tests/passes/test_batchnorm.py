@@ -81,7 +81,7 @@ def folded(proto: onnx.ModelProto) -> Graph:
     return graph
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", PRODUCERS)
 def test_nothing_is_left_behind_the_contraction(kind: str, tmp_path: Path) -> None:
     """And the numbers are onnxruntime's."""

@@ -212,7 +212,7 @@ def test_kernels_are_those_of_the_twin(seed: int, target: str) -> None:
     assert names[0] == names[1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_that_get_uint8_give_the_same_bits(
     target: str, jobs: list[tuple[Job, Job]], tmp_path: Path
@@ -230,7 +230,7 @@ def test_kernels_that_get_uint8_give_the_same_bits(
         np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_that_meet_uint8_give_the_same_bits(
     target: str, jobs: list[tuple[Job, Job]], tmp_path: Path

@@ -44,7 +44,7 @@ def guarded(bundle: Bundle, less: int, folder: Path) -> Bundle:
     return Bundle({**kept, LIB0: text.encode()})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "target", "asked"), CASES)
 def test_the_guard(name: str, target: str, asked: dict[str, str], tmp_path: Path) -> None:
     path = next(n for n in NETWORKS if n.name == name).path

@@ -100,7 +100,7 @@ def steps() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("network", [sensors, pictures, steps])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_counts_are_near(network: Callable[[], onnx.ModelProto], core: str) -> None:
     module = compile_module(ModuleSpec(network(), "net", core))
     found = measured(module, BOARDS[core], "-O2")

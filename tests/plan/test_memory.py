@@ -157,7 +157,7 @@ def check_plan(module: Module) -> None:
         assert all(holds[b] == name for b in bytes_of(name)), f"output '{name}' was overwritten"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
 def test_no_network_reads_what_was_overwritten(network: Network) -> None:
     for target in ("host", "rv32imc", "cortex-m4"):

@@ -161,7 +161,7 @@ WAYS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("model", MODELS)
 def test_outputs_stay_whole(model: str, tmp_path: Path) -> None:
     made = MODELS[model]()

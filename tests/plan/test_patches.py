@@ -160,7 +160,7 @@ def parts(module: Module) -> list[int]:
     return [len(c.parts) for c in module.program.calls if c.node.op == "mlf.Patches"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
 def test_same_bits_in_less_memory(name: str, target: str, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_middle_bands_are_one_loop() -> None:
     assert loops
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",

@@ -173,7 +173,7 @@ def usual(name: str) -> dict[str, bytes]:
     return results(compile_modules([ModuleSpec(MODELS[name], "m")]), "host", FEEDS[name])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_bits_in_less_flash(name: str, target: str, usual: dict[str, bytes]) -> None:
     plain = compile_module(ModuleSpec(MODELS[name], "m", target))
@@ -182,7 +182,7 @@ def test_the_bits_in_less_flash(name: str, target: str, usual: dict[str, bytes])
     assert results(bundle([module]), target, FEEDS[name]) == usual
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", TARGETS)
 def test_size_reads_halves_where_they_stand(target: str) -> None:
     """Convolutions and dense layers convert each weight that they load; a host has enough flash."""
@@ -243,7 +243,7 @@ def test_floats_of_any_values_are_unpacked_byte_by_byte(target: str) -> None:
     assert outputs(module, target) == outputs(compile_module(ModuleSpec(model, "m")), "host")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "options",
     [

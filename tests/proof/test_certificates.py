@@ -64,7 +64,7 @@ def resealed(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {**files, checksums.MEMBER: checksums.encode(files)}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_certificate_is_checked_again(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

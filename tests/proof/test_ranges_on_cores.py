@@ -51,14 +51,14 @@ def shorter(step: Step) -> Step:
     return replace(step, accesses=tuple(accesses))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", SHOWN)
 def test_most_kernels_are_shown(target: str, folder: Path) -> None:
     counts = [ranges.shown(*proven(target, model, folder))[0] for model in MODELS]
     assert sum(counts) >= SHOWN[target]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", SHOWN)
 def test_no_kernel_fits_a_shorter_output(target: str, folder: Path) -> None:
     for model in MODELS:
@@ -82,7 +82,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("target", SHOWN)
 def test_seeded_faults_are_found(target: str, fault: str, folder: Path) -> None:

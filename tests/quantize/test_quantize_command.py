@@ -229,7 +229,7 @@ def test_expected_outputs_of_another_shape_are_refused(
     assert not (tmp_path / "out.onnx").exists()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -94,7 +94,7 @@ def quantise(tmp_path: Path, text: str, given: dict[str, Array]) -> int:
     return main(["quantize", *map(str, words), "--metric", "sqnr"])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FORMS)
 def test_edges_compute_what_the_float_model_does(name: str, tmp_path: Path) -> None:
     text, given = FORMS[name]

@@ -112,7 +112,7 @@ def test_last_bits_of_the_float_model_change_no_byte(
     assert first == second
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("opset", [17, 21])
 @pytest.mark.parametrize("precision", list(Precision))
 def test_the_device_computes_the_written_model(opset: int, precision: Precision) -> None:

@@ -29,7 +29,7 @@ from shrink import shrunk
 
 SEED = seed_of_sources()
 # Batches of each generator, which take as many seconds of a processor each. Shards part them.
-BATCHES = {"all": 8, "other": 5, "images": 3, "shapes": 2}
+BATCHES = {"all": 8, "other": 5, "images": 3, "shapes": 1}
 PARTS = [(kind, part) for kind, parts in BATCHES.items() for part in range(parts)]
 # A refusal is no wrong number, but each costs a user a model: one network in so many.
 NETWORKS_PER_REFUSAL = 20

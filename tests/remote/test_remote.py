@@ -16,7 +16,7 @@ from servers import MissingError, Service, execution, nginx
 sys.path.insert(0, os.path.abspath(Path(__file__).parents[1] / "bazel"))
 from nested import Workspace, digests, make_workspace
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 # A model's whole chain for the host and for a board: compile, unpack, C compile, link.
 CHAIN = ("@models//gesture_int8:host_runner", "@models//gesture_int8:cortex-m4_runner")

@@ -53,7 +53,7 @@ def repository(made: Evaluator, name: str) -> str:
     return made.resolve("", "", f"@{name}//:x").repo
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_this_repository_loads(own: Evaluator) -> None:
     kinds = {t.kind for package in own.packages.values() for t in package.targets.values()}
     assert {"cc_library", "toolchain", "platform", "label_flag", "output", "test_suite"} <= kinds

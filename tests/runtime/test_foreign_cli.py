@@ -81,7 +81,7 @@ needs_boards = pytest.mark.skipif(
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @needs_boards
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_run_on_a_board(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

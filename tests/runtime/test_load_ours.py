@@ -26,7 +26,7 @@ from mlftool.mlf.records import VERSIONS
 from mlftool.runtime.load import LoadedArchive
 from mlftool.targets import Target
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "models" / "digits_int8.onnx"
@@ -51,7 +51,7 @@ def loaded(bundle: Bundle, path: Path) -> LoadedArchive:
     return mlftool.load(path / "a.tar")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", EXECUTORS, ids=lambda o: "-".join(map(str, o.values())))
 def test_every_executor_gives_the_same_bits_in_every_version(
     options: dict[str, object], tmp_path: Path

@@ -23,7 +23,7 @@ from mlftool.runtime.interface import interface_of
 from mlftool.runtime.project import project_files
 from mlftool.runtime.runner import run_on_host
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 ROOT = Path(os.path.abspath(__file__)).parents[2]
 MODEL = ROOT / "examples/models/gesture_int8.onnx"
@@ -85,7 +85,7 @@ def check(name: str, program: Path) -> None:
     np.testing.assert_array_equal(outputs[interface.outputs[0].name], expected)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake")
 @pytest.mark.parametrize("name", ["aot", "objects", "several", "tvm_graph"])
 def test_cmake(name: str, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_cmake(name: str, tmp_path: Path) -> None:
     check(name, tmp_path / "out/application")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(shutil.which("make") is None, reason="apt-get install make")
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_make(name: str, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ CROSS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("tool", ["cmake", "make"])
 @pytest.mark.parametrize("target", CROSS)
 def test_a_project_for_another_processor_finds_its_compiler(

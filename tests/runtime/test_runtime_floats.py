@@ -72,7 +72,7 @@ def every_kind_of_float() -> np.ndarray:
     return np.concatenate([bits.view(np.float32), near])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("board", BOARDS)
 @pytest.mark.parametrize(
     ("expression", "where"),

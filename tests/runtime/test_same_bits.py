@@ -68,7 +68,7 @@ def need(target: str) -> None:
         pytest.skip("; ".join(missing))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("model", sorted(MANIFEST.models))
 @pytest.mark.parametrize("target", BOARDS)
 def test_the_bits_are_those_of_this_computer(target: str, model: str) -> None:

@@ -1,7 +1,8 @@
 """Samples of the tests, for runs that have twenty minutes.
 
 `sampled(n)` on a test that checks one promise for many cores, networks or forms makes a table of
-its cases; on a file, one of its tests without a mark of their own. Where MLFTOOL_TEST_CASES is
+its cases; on a file, one of its tests without a mark of their own. `sampled(n, table="name")` joins
+tests of several files in one table. Where MLFTOOL_TEST_CASES is
 `sampled`, as Bazel sets it, a run takes one in n of a table. Which ones depends on the sources of
 mlftool and crt/: the same until one of them changes, and others then.
 """
@@ -29,7 +30,8 @@ def left_out(items: Sequence[pytest.Item], units: Sequence[Hashable]) -> set[pyt
     ]
     tables: dict[Hashable, dict[Hashable, int]] = {}
     for item, part, mark in marked:
-        tables.setdefault(_table(item, part), {})[part] = mark.args[0]
+        table = mark.kwargs.get("table") or _table(item, part)
+        tables.setdefault(table, {})[part] = mark.args[0]
     chosen = {part for table in tables.values() for part in _chosen(table)}
     return {item for item, part, _ in marked if part not in chosen}
 

@@ -104,7 +104,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Job]
     return made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", ["exact", "fused"])
 def test_every_target_has_the_same_bits(mode: str, jobs: dict[tuple[str, str], Job]) -> None:
     assert jobs[mode, DEVICE].output == jobs[mode, PORTABLE].output == jobs[mode, "host"].output

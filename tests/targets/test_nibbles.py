@@ -44,7 +44,7 @@ def weights(module: Module) -> int:
     return sum(o.array.nbytes for o in operands if o.name == "w" and o.array is not None)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", KERNELS)
 @pytest.mark.parametrize("name", MODELS)
 def test_same_bits_in_half_the_bytes(name: str, target: str, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_same_bits_in_half_the_bytes(name: str, target: str, tmp_path: Path) -> 
     assert weights(small.compiled) <= 0.55 * weights(fast.compiled)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",

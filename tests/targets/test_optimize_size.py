@@ -48,7 +48,7 @@ def made(module: str, name: str, target: str, optimize: str) -> Job:
 JOBS = Jobs(made)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", [DEVICE, "cortex-m3", "host"])
 @pytest.mark.parametrize("name", MODELS)
 def test_same_bits(name: str, target: str, tmp_path: Path) -> None:

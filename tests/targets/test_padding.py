@@ -49,7 +49,7 @@ def weights_bytes(kernel: Kernel) -> int:
     return max(a.nbytes for a in arrays)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["float32", "int8"])
 @pytest.mark.parametrize("pixels", PIXELS)
 def test_channels_that_are_added_cost(kind: str, pixels: int) -> None:

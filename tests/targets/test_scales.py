@@ -42,7 +42,7 @@ def model(request: pytest.FixtureRequest) -> onnx.ModelProto:
     return weight_only(request.param)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", ["exact", "fused"])
 def test_same_bits_in_less_flash(model: onnx.ModelProto, mode: str, tmp_path: Path) -> None:
     """Each core's C, compiled for this computer under sanitizers."""

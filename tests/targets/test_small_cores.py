@@ -71,7 +71,7 @@ def firmware(name: str, core: str) -> tuple[Path, Interface, Board]:
     return link_firmware(bundle, interface, board), interface, board
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "core"), CASES)
 def test_no_soft_float(name: str, core: str) -> None:
     elf, _, _ = firmware(name, core)
@@ -91,7 +91,7 @@ def test_a_float_network_is_found_out() -> None:
     assert {"__aeabi_fadd", "__aeabi_fmul"} <= set(soft_float(elf))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("core", ["cortex-m3", "cortex-m4", "rv32imc"])
 @pytest.mark.parametrize("name", ["kws_int8", "tcn_int8", "autoencoder_int8"])
 def test_best_case_is_worst_case(name: str, core: str, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def weights(module: Module) -> int:
     return sum(o.array.nbytes for o in operands if o.name in ("w", "n") and o.array is not None)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", SMALL)
 def test_same_bits_in_fewer_bytes(target: str, tmp_path: Path) -> None:
     small, fast = JOBS.built(tmp_path, (target,), (DENSE,))

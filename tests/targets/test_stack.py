@@ -19,7 +19,7 @@ from mlftool.runtime.runner import run_on_board
 RUNNER = 64  # the test runner's own frames between its mark and the module's function
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.skipif(
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",

@@ -46,7 +46,7 @@ def take(k: int) -> Choose:
     return choose
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "target", "mode", "family"),
     [

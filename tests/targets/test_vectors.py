@@ -113,7 +113,7 @@ def portable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     return jobs
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_bits_of_the_portable_kernels(
     target: str, jobs: dict[str, Job], portable: dict[str, Job], tmp_path: Path
 ) -> None:
@@ -129,7 +129,7 @@ def test_bits_of_the_portable_kernels(
         assert job.output == portable[name].output, name
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "g++"])
 def test_compiles_clean(target: str, jobs: dict[str, Job], compiler: str, tmp_path: Path) -> None:
     """All models as one file: gcc reads AVX's intrinsics for as long as it does these models."""

@@ -37,7 +37,7 @@ AFTER_PAD = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("window", [0, 3])
 @pytest.mark.parametrize("name", AFTER_PAD)
 def test_a_padding_becomes_what_the_operator_makes_of_it(name: str, window: int) -> None:
@@ -97,7 +97,7 @@ def test_the_caller_gets_states_of_recurrent_layers(op: str, also: bool) -> None
         np.testing.assert_allclose(runs[-1][name], whole[name], 1e-5, 1e-5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [np.float16, np.float64])
 @pytest.mark.parametrize("op", ["GRU", "LSTM", "RNN"])
 @pytest.mark.parametrize("first", ["", ", , h0"])
@@ -121,7 +121,7 @@ def test_states_are_of_the_layers_type(op: str, kind: type, first: str) -> None:
     np.testing.assert_allclose(got, whole, 0, close)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [np.int8, np.uint8])
 @pytest.mark.parametrize("pads", [(3, 0), (2, 1), (0, 3)])
 @pytest.mark.parametrize("zero", [None, 0, 5, 127])

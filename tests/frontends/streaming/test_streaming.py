@@ -276,7 +276,7 @@ def quantised(model: onnx.ModelProto, form: str, folder: Path) -> onnx.ModelProt
     return onnx.load(folder / "made.onnx")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", QUANTISABLE)
 def test_integers_are_those_of_the_whole(name: str, form: str, tmp_path: Path) -> None:

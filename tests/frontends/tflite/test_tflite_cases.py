@@ -112,7 +112,7 @@ def check(got: np.ndarray, want: np.ndarray, what: str) -> None:
     np.testing.assert_allclose(got, want, 0, 1e-5 * size, err_msg=what)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_form_of_an_operator(name: str, update: bool) -> None:
     cases = list(FAMILIES[name](np.random.default_rng(7)))

@@ -168,13 +168,13 @@ def runs_here(target: str) -> bool:
     return VECTORS.get(target, set()) <= flags
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", [*CORES, "host", *filter(runs_here, VECTORS)])
 def test_as_plain_c(name: str, target: str, wanted: dict[str, np.ndarray]) -> None:
     equal(here(name, target), wanted)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", CORES)
 def test_on_its_core(name: str, target: str, wanted: dict[str, np.ndarray]) -> None:
     data, feeds = MODELS[name]

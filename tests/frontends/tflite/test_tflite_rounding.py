@@ -62,7 +62,7 @@ def padded(x: np.ndarray, same: bool) -> np.ndarray:
     return np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))) if same else x
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("depthwise", "activation", "same", "scale"),
     # The last scale makes multipliers above 1, which shift to the left.
