@@ -152,7 +152,9 @@ def test_a_sample_is_a_part_that_changes(project: Path) -> None:
     samples = [{*run(project, None, seed=seed)} & whole for seed in range(8)]
     shards = [{*run(project, Shard(k, 3), seed=0)} & whole for k in range(3)]
 
-    assert all(len(sample) == len(small) + 3 + 4 + 2 + 1 + 1 and sample >= small for sample in samples)
+    assert all(
+        len(sample) == len(small) + 3 + 4 + 2 + 1 + 1 and sample >= small for sample in samples
+    )
     assert all(sum(f"[{k}-" in line for line in samples[0]) in (0, 2) for k in range(4))
     assert set.union(*samples) == whole
     assert set.union(*shards) == samples[0]

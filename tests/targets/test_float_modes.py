@@ -12,8 +12,8 @@ import onnx
 import pytest
 from batch import Build, Job, build_jobs
 from builders import Net, random_feeds
-from kernel_cases import recurrent_layers
 from oracle import onnxruntime_float, relative_error
+from vector_cases import recurrent_layers
 
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
 from mlftool.errors import MlfError

@@ -19,17 +19,16 @@ from kernel_cases import (
     lines,
     long_dense,
     many_layers,
-    means,
     products,
     residuals,
     sparse_layers,
     strips,
     tabled,
-    tables,
     uncentred,
     wide_layers,
     wide_windows,
 )
+from window_cases import means, tables
 
 from mlftool.compile import Module, ModuleSpec, plan_module
 from mlftool.describe import bundle as bundle_of

@@ -19,17 +19,11 @@ from batch import (
     write_headers,
 )
 from builders import random_feeds
-from kernel_cases import (
-    chains,
-    float_layers,
-    many_layers,
-    pools,
-    recurrent_layers,
-    residuals,
-    vector_layers,
-)
+from kernel_cases import chains, many_layers, residuals
 from programs import SANITIZED
 from units import together, undeclared, write_program
+from vector_cases import float_layers, recurrent_layers, vector_layers
+from window_cases import pools
 
 from mlftool.targets import CFLAGS, TARGETS
 

@@ -1,0 +1,71 @@
+"""Models for kernels without weights, as kernel_cases.py has them for those with some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from builders import Net
+
+
+def tables(seed: int) -> onnx.ModelProto:
+    """Functions of one tensor of bytes, signed or not, alone and multiplied by it."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    for k, size in enumerate((1, 3, 4, 15, 16, 33, 1000)):
+        for kind in (np.int8, np.uint8):
+            x = net.dq(net.input(f"x{k}{kind.__name__}", kind, (size,)), 0.04, kind(100))
+            sigmoid = net.q(net.node("Sigmoid", x), 1 / 256, np.int8(-128))
+            swish = net.node("Mul", x, net.dq(sigmoid, 1 / 256, np.int8(-128)))
+            outs.append(net.q(swish, 0.03, np.uint8(rng.integers(256))))
+            outs.append(net.q(net.node("Tanh", x), 1 / 128, kind(64)))
+    return net.model(*outs)
+
+
+def means(seed: int) -> onnx.ModelProto:
+    """Windows inside their images: whole ones, whole rows, parts, and 255 elements; some with
+    channels, a type or a padding that no vector takes."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    cases: list[tuple[int, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+        (8, (5, 5), (5, 5), {}),
+        (16, (6, 7), (2, 7), {"strides": [2, 1]}),
+        (24, (6, 7), (3, 2), {"strides": [1, 2]}),
+        (8, (15, 17), (15, 17), {}),
+        (8, (12,), (4,), {"strides": [3]}),
+        (8, (9, 9), (3, 3), {"dilations": [2, 3]}),
+        (8, (2, 4, 3), (2, 2, 3), {}),
+        (12, (4, 4), (4, 4), {}),
+        (8, (4, 4), (3, 3), {"pads": [1, 1, 1, 1]}),
+    ]
+    for k, (channels, size, kernel, attrs) in enumerate(cases):
+        kind = np.uint8 if k == len(cases) - 1 else np.int8
+        x = net.input(f"x{k}", kind, (1 + k % 2, channels, *size))
+        zero, scale = kind(rng.integers(0, 128)), rng.uniform(0.01, 0.2)
+        y = net.node("AveragePool", net.dq(x, scale, zero), kernel_shape=list(kernel), **attrs)
+        outs.append(net.q(y, scale * rng.uniform(0.1, 1), kind(rng.integers(0, 100))))
+    return net.model(*outs)
+
+
+def pools() -> onnx.ModelProto:
+    """Maxima and means of windows, with padding, steps and what follows them."""
+    net, outs = Net(), []
+    around = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    cases: list[tuple[str, type, tuple[int, ...], dict[str, object], str]] = [
+        ("MaxPool", np.float32, (1, 16, 7, 6), around, ""),
+        ("MaxPool", np.float32, (2, 8, 9, 9), {**around, "strides": [2, 3]}, "Relu"),
+        ("MaxPool", np.float32, (1, 24, 11), {"kernel_shape": [3], "dilations": [2]}, ""),
+        ("MaxPool", np.float32, (1, 12, 5, 5), around, ""),
+        ("MaxPool", np.int8, (1, 32, 6, 5), around, ""),
+        ("MaxPool", np.uint8, (2, 16, 5, 4, 3), {"kernel_shape": [2, 2, 2]}, ""),
+        ("AveragePool", np.float32, (1, 16, 6, 6), around, ""),
+        ("AveragePool", np.float32, (1, 8, 6, 7), {**around, "count_include_pad": 1}, "Relu"),
+        ("AveragePool", np.float32, (2, 40, 5, 3), {"kernel_shape": [5, 3]}, "Neg"),
+    ]
+    for k, (op, dtype, shape, attrs, after) in enumerate(cases):
+        y = net.node(op, net.input(f"x{k}", dtype, shape), **attrs)
+        outs.append(net.node(after, y) if after else y)
+    return net.model(*outs)
