@@ -27,6 +27,11 @@ FLOATS = "mlf.floats"
 ONE = 2.0**31  # in the table
 STEPS = 2**20  # that one may consist of, at most
 FINE = 16  # distances that share an entry of the coarse table
+NOTES = {  # of the tables, for comments
+    "table": "2^31 * e^-d of an input that is d below the largest",
+    "coarse": "2^31 * e^-d of every sixteenth distance d from the largest input",
+    "fine": "which part, of 2^32, the next fifteen distances lack of that",
+}
 WORDS = 4  # elements for each word of a table of all distances, at least
 
 
@@ -125,7 +130,11 @@ def softmax(v: View) -> Kernel:
             **{"m": m, "shift": shift, "zero": zero, "low": low, "high": high},
             **{"last": table.size - 1, "whole": whole},
         },
-        around(v, *(Operand(k, "uint32_t", "const", array=a) for k, a in parts.items()), x=x),
+        around(
+            v,
+            *(Operand(k, "uint32_t", "const", array=a, note=NOTES[k]) for k, a in parts.items()),
+            x=x,
+        ),
         operations=v.y.elements * (_ELEMENT + 2 * (_WHOLE if whole else _PARTS))
         + v.y.elements / n * times(softmax_factor=1, whole=4),
         includes=("mlf/softmax.h",),
