@@ -145,7 +145,7 @@ class Workspace:
         file.write_text(text)
 
     def shutdown(self) -> None:
-        SERVERS.append(sum(map(seconds_of, self.server.glob("*/server/server.pid.txt"))))
+        count(self.server)
         self.bazel("shutdown")
 
 
@@ -163,6 +163,11 @@ def in_memory() -> list[str]:
 # Processor seconds of servers, with all that they started: nobody's children, so what the test run
 # takes has them not.
 SERVERS: list[float] = []
+
+
+def count(root: Path) -> None:
+    """Adds what the servers of an output user root took, which are about to end."""
+    SERVERS.append(sum(map(seconds_of, root.glob("*/server/server.pid.txt"))))
 
 
 def seconds_of(pid: Path) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nested import make_workspace, programs
+from nested import count, make_workspace, programs
 from newcomer import matches_page, network, typed
 from shell import Shell
 
@@ -60,6 +60,7 @@ def shell(tmp_path: Path, cache: Path) -> Iterator[Shell]:
     path = f"{bin_folder}:{os.environ['PATH']}"
     shell = Shell(tmp_path, {**kept, "HOME": str(tmp_path), "PATH": path})
     yield shell
+    count(tmp_path / "server")
     shell.typed("bazel shutdown")
     shell.close()
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from nested import IDLE, ROOT, Workspace, in_memory, make_workspace, start
+from nested import IDLE, ROOT, Workspace, count, in_memory, make_workspace, start
 from test_hermetic import REPOSITORY
 from test_toolchains import make_compiler
 from test_walkthroughs import BLOCK
@@ -137,6 +137,7 @@ def reader(
     wheels, fetch, *_ = blocks("sh")
     reader.run(wheels)
     reader.run(fetch)
+    count(folder / "server")
     reader.run("bazel shutdown")
     yield reader
     reader.run("bazel shutdown")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nested import ROOT, WHEELS, make_workspace, programs
+from nested import ROOT, WHEELS, count, make_workspace, programs
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -63,6 +63,7 @@ def test_every_command_of_the_pages_works(
         seen = words(talk)
         assert [line for line in printed.splitlines() if words(line) not in seen] == [], talk
         ran += 1
+    count(tmp_path / "server")
     subprocess.run(["bazel", "shutdown"], cwd=project, env=environment, check=True)
     assert ran >= 4 * len(names) - 1
 
