@@ -57,7 +57,8 @@ def _saturating(node: NodeProto, inputs: Sequence[Array | None]) -> list[Array |
     """A QuantizeLinear's inputs, of which elements above 2^30 steps are cut to that: onnx's own
     implementation casts to an integer before it saturates, and wraps."""
     x, scale, *rest = inputs
-    assert x is not None and scale is not None
+    assert x is not None
+    assert scale is not None
     attrs = {"axis": 1, "block_size": 0, **{a.name: a.i for a in node.attribute}}
     spread = scale
     if block := attrs["block_size"]:

@@ -370,10 +370,14 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
             "Add": (6, "double x, double[3] b", "y = Add <broadcast=1, axis=1> (x, b)"),
             "ReduceMean": (6, "float x", "y = ReduceMean <axes=[2], keepdims=0> (x)"),
             "ReduceSum": (6, "float x", "y = ReduceSum <axes=[2], keepdims=0> (x)"),
-            "Resize": (19, "float x, float[4] s", "y = Resize <mode=\"cubic\"> (x, \"\", s)"),
-            "Scatter": (10, "float x, int64[1,2] i, float[1,2] u", "y = Scatter <axis=1> (x, i, u)"),
+            "Resize": (19, "float x, float[4] s", 'y = Resize <mode="cubic"> (x, "", s)'),
+            "Scatter": (
+                10,
+                "float x, int64[1,2] i, float[1,2] u",
+                "y = Scatter <axis=1> (x, i, u)",
+            ),
             "Slice": (13, "float x, int64[3] s, int64[3] e", "y = Slice (x, s, e)"),
-            "Upsample": (9, "float x, float[4] s", "y = Upsample <mode=\"nearest\"> (x, s)"),
+            "Upsample": (9, "float x, float[4] s", 'y = Upsample <mode="nearest"> (x, s)'),
         }.items()
     },
 }

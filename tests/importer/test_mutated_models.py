@@ -1,6 +1,6 @@
 """Models damaged at random: each compiles or is refused in plain lines, soon and in little memory.
 
-MLFTOOL_FUZZ_CASES sets how many (800, as far as a minute of processor time goes),
+MLFTOOL_FUZZ_CASES sets how many (2,000, as far as a minute of processor time goes),
 MLFTOOL_FUZZ_SEED where their numbers start; a failure names the seed of each.
 `python tests/importer/mutant_trials.py` tries millions, and compares results, too.
 """
@@ -17,7 +17,7 @@ from mutant_judge import Accepted, difference, disagreements
 from mutant_trials import ALL_MENUS, BATCH, mutant, run
 from onnx import parser
 
-USUAL = 800
+USUAL = 2000
 CASES = int(os.environ.get("MLFTOOL_FUZZ_CASES", str(USUAL)))
 SEED = int(os.environ.get("MLFTOOL_FUZZ_SEED", "0"))
 SECONDS = 60.0

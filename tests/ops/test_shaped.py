@@ -88,7 +88,8 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]]
             two = Constant <value = int64[1] {2}> () zero = Constant <value = int64[1] {0}> ()
             n = Gather(s, last) m = Add(n, one) half = Div(m, two) whole = Mul(half, two)
             a = Slice(t, zero, half, last) b = Slice(t, half, whole, last) y = Mul(a, b)
-            w = Constant <value = float[2,3] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}> () z = MatMul(y, w) }""",
+            w = Constant <value = float[2,3] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}> ()
+            z = MatMul(y, w) }""",
         {},
         [{"x": X, "c": np.array(kept, bool)} for kept in ([1, 0, 1], [0, 0, 0], [1, 1, 1])],
     ),

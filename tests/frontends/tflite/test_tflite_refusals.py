@@ -126,7 +126,7 @@ def test_a_factor_beyond_fixed_point(tmp_path: Path) -> None:
     """A layer's factor is computed with its kernel."""
     file = tmp_path / "m.tflite"
     file.write_bytes(dense(np.random.default_rng(0), scale=1e-30))
-    with pytest.raises(MlfError, match="scales give the factor 3.3e.26; expected less than 2.31"):
+    with pytest.raises(MlfError, match=r"scales give the factor 3.3e.26; expected less than 2.31"):
         compile_module(ModuleSpec(file))
 
 
