@@ -37,6 +37,17 @@ def _of_first(value: Callable[[Array, Attributes], Any]) -> Value:
     return lambda inputs, attrs, opset: np.asarray(value(_data(inputs), attrs), _data(inputs).dtype)
 
 
+def squeeze(inputs: Known, attrs: Attributes, opset: int) -> Array:
+    """All axes at once; onnx's of old opsets takes one after another."""
+    axes = _given(inputs, 1, attrs, "axes")
+    return np.squeeze(_data(inputs), None if axes is None else tuple(axes))
+
+
+def unsqueeze(inputs: Known, attrs: Attributes, opset: int) -> Array:
+    """As `squeeze`."""
+    return np.expand_dims(_data(inputs), tuple(_given(inputs, 1, attrs, "axes") or ()))
+
+
 def gather_elements(inputs: Known, attrs: Attributes, opset: int) -> Array:
     """numpy's `choose`, which the reference calls, takes 64 rows at most."""
     x, index = _data(inputs), _data(inputs, 1)

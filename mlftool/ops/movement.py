@@ -176,8 +176,8 @@ def _view(name: str, **fields: Any) -> None:
 
 _view("Reshape", extents=ALONE, shaped=reshape_in_box, older=((5, attr_to_input("shape", 1)),))
 _view("Flatten", extents=ALONE, shaped=flatten_in_box, bounds=None, constant=folded.flatten)
-for _name in ("Squeeze", "Unsqueeze"):
-    _view(_name, older=((13, attr_to_input("axes", 1)),))
+for _name, _folded in (("Squeeze", folded.squeeze), ("Unsqueeze", folded.unsqueeze)):
+    _view(_name, constant=_folded, older=((13, attr_to_input("axes", 1)),))
 
 
 @op(

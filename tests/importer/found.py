@@ -301,7 +301,8 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         f"{name} of axes in no order": (
             AGREES,
             opset,
-            f"""g (float[1,3,1,2,1] x) => (y, z) {{ y = {name} <axes={axes}> (x) z = Neg (y) }}""",
+            f"""g (float[1,3,1,2,1] x) => (y, z) <float[1,1,1,2,1] c = {{5, 7}}> {{
+            y = {name} <axes={axes}> (x) d = {name} <axes={axes}> (c) z = Mul (y, d) }}""",
         )
         for name, opset, axes in (
             ("Squeeze", 9, [4, 2, 0]),
