@@ -81,8 +81,8 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
         found = found if isinstance(other, str) else other
     if isinstance(found, str):
         raise Refuse("MLF0303", f"is not valid: {found}")
-    if op_name(node) == "Dropout" and not has_shape(found.get(node.output[-1])):
-        return {name: types[node.input[0]] for name in node.output}  # a mask before opset 10
+    if schema.outputs[-1].name == "mask" and not has_shape(found.get(node.output[-1])):
+        return {name: types[node.input[0]] for name in node.output}  # of an old opset
     if op_name(node) == "GatherND":  # onnx leaves the shape of a scalar open
         picked, places = (scope.types[n] for n in node.input)
         if places.shape == (len(picked.shape),) and not any(scope.symbols_of(node.input[1])):
