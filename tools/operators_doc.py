@@ -75,6 +75,8 @@ the operator's record says.
   least value there, here the greatest. QuantizeLinear after Add, Mul or AveragePool rounds before
   it adds the zero point, as the standard says; onnxruntime's optimiser makes the above of them,
   which round after it: by an odd zero point ties differ by one step.
+* QLinearSoftmax at the scale 1/256 of an element that has all of the probability: 256 steps are cut
+  to the end of the type, as by QuantizeLinear; onnxruntime's 256 wraps to 0.
 * Shrink of int32 is exact; onnxruntime computes it in float32, which rounds from 2^24 on, and from
   2^31 - 64 on gives the least integer.
 * Operators on float16 round to float16, each of them; onnxruntime on x86-64 has most of them in
