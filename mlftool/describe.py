@@ -271,4 +271,21 @@ def _interface(m: Module, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
             for c, symbol in zip(calls, m.sources.symbols, strict=True)
         ],
     }
-    return json.dumps(data, indent=1).encode()
+    return _lines(data).encode()
+
+
+def _lines(value: Any, indent: str = "") -> str:
+    """JSON with a line for each record, such as a node or a buffer."""
+    if not _has_records(value):
+        return json.dumps(value)
+    inner = f"\n{indent} "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(k)}: {_lines(v, indent + ' ')}" for k, v in value.items()]
+        return f"{{{inner}{f',{inner}'.join(parts)}\n{indent}}}"
+    parts = [_lines(v, indent + " ") for v in value]
+    return f"[{inner}{f',{inner}'.join(parts)}\n{indent}]"
+
+
+def _has_records(value: Any) -> bool:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(isinstance(v, dict) or _has_records(v) for v in items)

@@ -259,5 +259,5 @@ elementwise(
 def dynamic_quantize(v: View) -> Kernel:
     """uint8 between the least and the largest element, zero included; scale and zero point too."""
     elements = v.x(0).elements
-    each = times(load=2, less=3, choose=2, div=1, quantize=1, store=1, loop=2)
+    each = times(load=2, less=2, choose=2, div=1, quantize=1, store=1, loop=2)
     return plain_kernel(v, "dynamic_quantise", {"elements": elements}, operations=elements * each)

@@ -139,10 +139,15 @@ class Body:
             del self.shared.params[name]
 
     def describe(self, mark: tuple[int, int, int], node: Node) -> None:
-        """Adds a comment to the last line of `node`, if it has a line."""
+        """Adds a comment to the last line of `node`, if it has a line: its name, and its type if it
+        has not the shape of the node's first tensor."""
         if len(self.lines) > mark[0]:
-            types = ", ".join(tensor_type(self.graph.types[o]) for o in node.outputs if o)
-            self.lines[-1] += f" /* ty={types} span={comment(node.name, 60)} */"
+            types = [self.graph.types[o] for o in node.outputs if o]
+            first = next((self.graph.types[i].shape for i in node.inputs if i), None)
+            is_result = any(o in self.graph.outputs for o in node.outputs)
+            is_seen = not is_result and all(t.shape == first for t in types)
+            said = "" if is_seen else f"ty={', '.join(map(tensor_type, types))} "
+            self.lines[-1] += f" /* {said}span={comment(node.name, 60)} */"
 
 
 @frozen

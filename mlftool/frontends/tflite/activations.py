@@ -14,7 +14,7 @@ import numpy as np
 from mlftool.frontends.tflite import fixed
 from mlftool.frontends.tflite.arithmetic import broadcast, rescale, widened
 from mlftool.frontends.tflite.model import Tensor
-from mlftool.frontends.tflite.site import INTEGERS, Site, away, kind_of, one_of, operator
+from mlftool.frontends.tflite.site import INTEGERS, Site, away, kind_of, one_of, operator, quotient
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.rounding import IN_FLOATS, multiplier, rescaled, shifted
@@ -120,7 +120,7 @@ def relu6(s: Site) -> None:
         ends = [s.const(np.float32(e)) for e in (0, 6)]
     else:
         least, most = y.type.dtype.range
-        top = s.zero(x) + away(float(np.float32(6) / np.float32(s.scale(x))))
+        top = s.zero(x) + away(quotient(6, s.scale(x)))
         top = min(max(top, least), most)
         ends = [s.const(e, y.type.dtype) for e in (s.zero(x), top)]
     s.add("Clip", (s.name(), *ends), s.out())

@@ -201,6 +201,9 @@ class _Walk:
             self.problem("MLF0301", text, where, OTHERWISE)
             return False
         try:
+            if both := {i for i in node.inputs if i >= 0}.intersection(node.outputs):
+                name = draft.graph.tensors[min(both)].name
+                raise RefusedError(f"reads tensor '{name}', which it makes")
             for o in node.outputs:
                 self.promise(draft, o)
             label = next((draft.graph.tensors[o].name for o in node.outputs), "") or node.kind

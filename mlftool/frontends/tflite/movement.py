@@ -19,7 +19,9 @@ def axis_of(s: Site, axis: int, tensor: Tensor) -> int:
 
 
 def numbers(s: Site, i: int, what: str) -> list[int]:
-    return [int(n) for n in s.known(i, what).reshape(-1)]
+    values = s.known(i, what).reshape(-1)
+    s.expect(values.dtype.kind in "iu", f"{what} that are no integers")
+    return [int(n) for n in values]
 
 
 def alike(s: Site, *tensors: Tensor) -> None:

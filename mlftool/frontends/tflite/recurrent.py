@@ -187,9 +187,10 @@ def _cycles(s: Site) -> int:
 
 @operator("VAR_HANDLE")
 def var_handle(s: Site) -> None:
-    """What the variable is called; equal names are one variable."""
-    name = s.option("shared_name", b""), s.option("container", b"")
-    s.draft.handles[s.node.outputs[0]] = name
+    """What the variable is called; equal names are one variable. The handle holds no value."""
+    for place in s.node.outputs:
+        s.draft.handles[place] = s.option("shared_name", b""), s.option("container", b"")
+        del s.draft.values[place]
 
 
 def _handle(s: Site) -> Any:
@@ -198,7 +199,7 @@ def _handle(s: Site) -> Any:
     return found
 
 
-@operator("READ_VARIABLE")
+@operator("READ_VARIABLE", memory=(0,))
 def read_variable(s: Site) -> None:
     key, type_ = _handle(s), s.y().type
     value = s.draft.variables.get(key)
@@ -208,7 +209,7 @@ def read_variable(s: Site) -> None:
     s.add("Identity", (value,), s.out())
 
 
-@operator("ASSIGN_VARIABLE")
+@operator("ASSIGN_VARIABLE", memory=(0,))
 def assign_variable(s: Site) -> None:
     s.expect(s.is_main or s.draft.once, "a variable that is assigned in a subgraph")
     key, q = _handle(s), s.x(1).quantised

@@ -20,7 +20,7 @@ from mlftool.ops.reference import evaluated
 Rule = Callable[["Site"], None]
 Key = tuple[Any, Any]  # a resource's name and container
 RULES: dict[str, Rule] = {}
-MEMORY: dict[str, frozenset[int]] = {}  # of an operator, the inputs that only say how much it needs
+MEMORY: dict[str, frozenset[int]] = {}  # of an operator, the inputs that hold no value
 # The schema's ActivationFunctionType: the limits of a value, and what is not computed.
 ACTIVATIONS: dict[int, tuple[float, float]] = {
     0: (-math.inf, math.inf),
@@ -43,8 +43,8 @@ class SpoiledError(RefusedError):
 
 
 def operator(*kinds: str, memory: Iterable[int] = ()) -> Callable[[Rule], Rule]:
-    """Register the function below as the rule of these operators. Inputs `memory` hold nothing:
-    they only say how much memory it needs."""
+    """Register the function below as the rule of these operators. Inputs `memory` hold no
+    value: they are handles of variables, or only say how much memory it needs."""
 
     def register(rule: Rule) -> Rule:
         for kind in kinds:
@@ -286,8 +286,7 @@ class Site:
 
     def stored(self, value: float) -> int:
         """A real value in the output's integers, not limited to them."""
-        ratio = np.float32(np.float32(value) / np.float32(self.scale(self.y())))
-        return self.zero(self.y()) + away(float(ratio))
+        return self.zero(self.y()) + away(quotient(value, self.scale(self.y())))
 
     def within(self, name: str, out: str) -> None:
         """`out` is the float or integer `name`, cut by the fused activation."""
@@ -325,8 +324,17 @@ def sound(tensor: Tensor) -> Tensor:
     return tensor
 
 
+def quotient(value: float, scale: float) -> float:
+    """In float32; infinite where a scale is nearly zero."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value) / np.float32(scale))
+
+
 def away(value: float) -> int:
-    """To the nearest integer, halves away from zero."""
+    """To the nearest integer, halves away from zero. Raises RefusedError for an infinite value, as
+    of a scale that is nearly zero."""
+    if not math.isfinite(value):
+        raise RefusedError("scales whose quotient is infinite")
     return math.floor(abs(value) + 0.5) * (1 if value >= 0 else -1)
 
 

@@ -113,7 +113,7 @@ def _tile(
             "fused": bool(first.statements),
         },
         cost=4 * rounds * (0.87 * wide + 0.88 * (padded - wide)) + c.oc * 8.0 + c.depth * 1.5,
-        header="mlf/dsp_sixes.h" + TOTALS * bool(weights_zero(q)),
+        header=("mlf/dsp_sixes.h" if wide else "mlf/dsp.h") + TOTALS * bool(weights_zero(q)),
         walk=order,
     )
 

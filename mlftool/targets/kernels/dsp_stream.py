@@ -15,11 +15,11 @@ import numpy as np
 from mlftool.frozen import frozen
 from mlftool.ir.graph import Array
 from mlftool.ops.contraction import Contraction, Quantisation, largest
-from mlftool.targets.kernels.dsp import PACKED, zeros_of
+from mlftool.targets.kernels.dsp import zeros_of
 from mlftool.targets.kernels.parts import after_core, bias_of, weights_zero
 from mlftool.targets.requantise.forms import Form
 
-STREAM = f"for some channels each: where sums begin, {PACKED}, the numbers of requantisation"
+STREAM = "for some channels each: first sums, halfwords 256 * w1 + w0, multipliers"
 Ending = Callable[[str, str, int], str]  # a sum, its channel, which of its group: what is stored
 
 

@@ -50,7 +50,7 @@ def _pairs(v: View, unrolled: int) -> Kernel | None:
     found = bytes_of(v, signed=True)
     bid = dense if found and found[0].pixels == 1 else pairs
     usual, made = (bid(*found, n) if found else None for n in (0, unrolled))
-    if usual is None or made is None or usual.params["unroll"] == unrolled:
+    if usual is None or made is None or usual.params == made.params:
         return None
     return replace(made, name=f"{made.name}.{unrolled}").kernel
 

@@ -80,6 +80,21 @@ def resized(kind: str) -> bytes:
     return model(Sub(tensors, [op], (0,), (2,)))
 
 
+BY_NAN = T("p", (2,), "float32", data=[math.nan, 0])
+
+
+def one(kind: str, *tensors: T) -> bytes:
+    """An operator of all tensors but the last, which it makes; those without data are inputs."""
+    *read, made = range(len(tensors))
+    inputs = [k for k in read if tensors[k].data is None]
+    return model(Sub(tensors, [Op(kind, read, [made])], inputs, [made]))
+
+
+def own_input() -> bytes:
+    variable = T("y", (2,), "float32", variable=True)
+    return model(Sub([variable], [Op("RELU", (0,), (0,))], (), (0,)))
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -112,6 +127,10 @@ def resized(kind: str) -> bytes:
         (unary("SOFTMAX", *PAIR, "SoftmaxOptions", Beta=math.nan), "option beta is nan"),
         (unary("RELU", bytes_("x", 4), bytes_("y", 4, scale=1e-30)), "the factor 1e+29"),
         (unary("BROADCAST_TO", floats("x", 2, 3), floats("y", 3, 2)), "[2x3] to float32[3x2]"),
+        (unary("RELU6", bytes_("x", 4, scale=1e-45), bytes_("y", 4)), "quotient is infinite"),
+        (one("TRANSPOSE", floats("x", 2, 3), BY_NAN, floats("y", 3, 2)), "no integers"),
+        (one("VAR_HANDLE", T("y", (), "resource")), "output 'y' is never computed"),
+        (own_input(), "reads tensor 'y', which it makes"),
         *(
             (resized(kind), "float32[1x2x0x1], of which nothing is made")
             for kind in ("NearestNeighbor", "Bilinear")
