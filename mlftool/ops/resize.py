@@ -1,11 +1,10 @@
 """Resize: every axis that changes has a table of which input elements make an output element, and
 with which weights; an output element is the sum over the tables of all such axes.
 
-Tables are worked out at run time (crt/include/mlf/resize.h), so scales may be computed. Attributes
-as `_axes_that_change` spells them: `axes`, and `mlf.scales` and `mlf.roi` where they are known, and
-`mlf.fixed` where onnxruntime computes in fixed point. Sums have onnxruntime's order, so linear and
-cubic results are its bits: a linear element is its taps' sum with the innermost axis' weight first
-in each product, a cubic or antialiased one is summed axis by axis.
+Tables are worked out at run time (crt/include/mlf/resize.h), so scales may be computed. The
+attributes are those of ops/resize_axes.py. Sums have onnxruntime's order, so linear and cubic
+results are its bits: a linear element is its taps' sum with the innermost axis' weight first in
+each product, a cubic or antialiased one is summed axis by axis.
 """
 
 from __future__ import annotations
@@ -16,15 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto
 
 from mlftool.ir.dtype import DType, float32, int32, int64
-from mlftool.ir.graph import TensorType, View
+from mlftool.ir.graph import View
 from mlftool.ir.operations import Operations, copies, of_text, times
-from mlftool.onnx_rules.boxes import whole
-from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
-from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import CONSTANT, EXTENTS, Outcome, Refuse, Scope
+from mlftool.onnx_rules.draft import EVERY_OPSET
 from mlftool.ops.base import (
     FIRST,
     Attributes,
@@ -40,9 +35,9 @@ from mlftool.ops.base import (
 )
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.plain import float_of
+from mlftool.ops.resize_axes import asymmetric, axes_that_change, resized_boxes, upsample
 from mlftool.ops.resize_shaped import resize_in_box
 from mlftool.ops.scalar import Load, Store, around, literal, read_by
-from mlftool.ops.shapers import elements
 
 TRANSFORMS = {
     "half_pixel": "MLF_RESIZE_HALF_PIXEL",
@@ -60,6 +55,10 @@ ROUNDINGS = {
     "ceil": "MLF_RESIZE_CEIL",
     "mlf.simple": "MLF_RESIZE_SIMPLE",
 }
+# What the template needs of an axis that changes, and a loop over the output: its extent, its step
+# in the input, and the table of its axis if that changes.
+Table = dict[str, Any]
+Loop = tuple[int, int, Table | None]
 SUPPORT = {"nearest": 0, "linear": 1, "cubic": 2}  # half the width of the filter
 
 
@@ -96,7 +95,7 @@ def _taps(v: View, axis: int) -> int:
     return math.ceil(2 * support / least) + 1
 
 
-def _axes(v: View) -> list[dict[str, Any]]:
+def _axes(v: View) -> list[Table]:
     axes = v.attr("axes")
     made = []
     for j, axis in enumerate(axes):
@@ -133,11 +132,10 @@ def _is_same(v: View, j: int, axis: int) -> bool:
     return linear and stays and not crop and scales is not None and scales[j] == 1.0
 
 
-def _loops(v: View, axes: list[dict[str, Any]]) -> list[tuple[int, int, dict[str, Any] | None]]:
-    """Extent, step in the input, and the table of each loop over the output; axes without a table
-    are joined with their neighbours."""
+def _loops(v: View, axes: list[Table]) -> list[Loop]:
+    """Axes without a table are joined with their neighbours."""
     by_axis = {a["axis"]: a for a in axes}
-    loops: list[tuple[int, int, dict[str, Any] | None]] = []
+    loops: list[Loop] = []
     for axis, n in enumerate(v.y.shape):
         table, step = by_axis.get(axis), math.prod(v.x(0).shape[axis + 1 :])
         if table is None and loops and loops[-1][2] is None:
@@ -147,9 +145,7 @@ def _loops(v: View, axes: list[dict[str, Any]]) -> list[tuple[int, int, dict[str
     return loops
 
 
-def _near(
-    axes: list[dict[str, Any]], loops: list[tuple[int, int, dict[str, Any] | None]]
-) -> list[tuple[str, str]]:
+def _near(axes: list[Table], loops: list[Loop]) -> list[tuple[str, str]]:
     """Where the taps of a linear element begin, and the weight of each, in the order of their sum:
     where the innermost loop goes along elements with the same of both, they are worked out once."""
     if loops[-1][1:] != (1, None) or len(axes) > 2 or any(a["same"] for a in axes):
@@ -164,38 +160,46 @@ def _near(
     return taps
 
 
+def _with_places(v: View, axes: list[Table], loops: list[Loop], cast: str) -> list[Table]:
+    """The axes with the C of where each tap is and of its weight; `cast` is before a weight."""
+    whole, half = ("1024", "512") if v.attr("mlf.fixed", 0) else ("1.0f", "0.5f")
+    placed = []
+    for k, a in enumerate(axes):
+        loop = next(i for i, entry in enumerate(loops) if entry[2] is a)
+        place, weight = f"place{k}[at{k}]", f"{cast}weight{k}[at{k}]"
+        if a["same"]:
+            place = f"i{loop}"
+            weight = f"({place} == {a['n'] - 1} ? {half} : {whole})"
+        placed.append({**a, "loop": loop, "place": place, "weight": weight})
+    return placed
+
+
+def _tables(axes: list[Table], weights: str) -> list[Operand]:
+    """Scratch of each axis' places, and of its weights of this type, "" for nearest elements."""
+    tables = []
+    for k, a in enumerate(axes):
+        if not a["same"]:
+            size = a["out"] * a["taps"] * 4
+            tables.append(Operand(f"place{k}", "int32_t", "scratch", bytes=size))
+            tables += [Operand(f"weight{k}", weights, "scratch", bytes=size)] if weights else []
+    return tables
+
+
 def _resize(
     v: View, load: Callable[[str], str], tensor: str, store: Store, *, fill: str, row: DType
 ) -> Kernel:
-    axes, mode = _axes(v), v.attr("mode", "nearest")
-    loops, antialias = _loops(v, axes), _antialias(v)
-    kind = "int32_t" if v.attr("mlf.fixed", 0) else "float"
+    mode, antialias = v.attr("mode", "nearest"), _antialias(v)
     transform = v.attr("coordinate_transformation_mode", "half_pixel")
     crop = transform == "tf_crop_and_resize"
-    for a in axes:
-        a["loop"] = next(k for k, entry in enumerate(loops) if entry[2] is a)
-    fixed, scratch = bool(v.attr("mlf.fixed", 0)), []
     cast = f"({row.c})" if antialias and v.y.dtype.kind in "iu" else ""
-    for k, a in enumerate(axes):
-        whole, half = ("1024", "512") if fixed else ("1.0f", "0.5f")
-        a["place"], a["weight"] = f"place{k}[at{k}]", f"{cast}weight{k}[at{k}]"
-        if a["same"]:
-            a["place"] = f"i{a['loop']}"
-            a["weight"] = f"({a['place']} == {a['n'] - 1} ? {half} : {whole})"
-            continue
-        size = a["out"] * a["taps"] * 4
-        scratch.append(Operand(f"place{k}", "int32_t", "scratch", bytes=size))
-        if mode != "nearest":
-            scratch.append(Operand(f"weight{k}", kind, "scratch", bytes=size))
+    loops = _loops(v, axes := _axes(v))
+    axes = _with_places(v, axes, loops, cast)
+    kind = "int32_t" if v.attr("mlf.fixed", 0) else "float"
     given = {n: i for n, i in (("roi", 1), ("scales", 2), ("sizes", 3)) if v.has(i)}
     plain = [f"i{k} * {step}" for k, (_, step, table) in enumerate(loops) if table is None]
-    found = [f"{a['place']} * {a['step']}" for a in axes]
-    source = " + ".join([*plain, *found]) or "0"
+    source = " + ".join([*plain, *(f"{a['place']} * {a['step']}" for a in axes)]) or "0"
     near = [] if crop or antialias or mode != "linear" else _near(axes, loops)
-    taps, apart = math.prod(a["taps"] for a in axes), SUPPORT[mode] == 2 or antialias
-    # Elements that a nearest one has beside it, too.
-    beside = loops[-1][0] if mode == "nearest" and loops and loops[-1][2] is None else 1
-    factors = 0 if mode == "nearest" else 1 if apart else len(axes)
+    apart = SUPPORT[mode] == 2 or antialias
     return Kernel(
         "portable.resize",
         "resize.c.j2",
@@ -210,7 +214,7 @@ def _resize(
             "cubic": literal(v.attr("cubic_coeff_a", -0.75), float32),
             "antialias": antialias,
             "apart": apart,
-            "fixed": fixed,
+            "fixed": bool(v.attr("mlf.fixed", 0)),
             "outside": "true" if v.attr("exclude_outside", 0) else "false",
             "fit": v.attr("keep_aspect_ratio_policy") if v.has(3) else "",
             "near": near,
@@ -225,15 +229,34 @@ def _resize(
             "store": store,
             "target": _target(v)[0],
         },
-        (*around(v, *read_by(v, given), *store.operands, x=tensor), *scratch),
-        operations=v.y.elements // beside * _of_taps(taps, row, bool(near), factors, beside)
-        + sum(a["out"] for a in axes if not a["same"]) * _COORDINATE,
+        (
+            *around(v, *read_by(v, given), *store.operands, x=tensor),
+            *_tables(axes, "" if mode == "nearest" else kind),
+        ),
+        operations=_operations(v, axes, loops, row, bool(near), apart),
         includes=("mlf/kernel.h", "mlf/resize.h", *store.includes),
     )
 
 
 # Where an output element of an axis is in the input, and with which weights.
 _COORDINATE = times(div=1, mul=1, add=3, less=4, convert=2, floor=1, choose=4, store=3, loop=1)
+
+
+def _operations(
+    v: View,
+    axes: list[Table],
+    loops: list[Loop],
+    row: DType,
+    near: bool,
+    apart: bool,
+) -> Operations:
+    nearest = v.attr("mode", "nearest") == "nearest"
+    # Elements that a nearest one has beside it, too.
+    beside = loops[-1][0] if nearest and loops and loops[-1][2] is None else 1
+    factors = 0 if nearest else 1 if apart else len(axes)
+    taps = _of_taps(math.prod(a["taps"] for a in axes), row, near, factors, beside)
+    tables: int = sum(a["out"] for a in axes if not a["same"])
+    return v.y.elements // beside * taps + tables * _COORDINATE
 
 
 def _of_taps(taps: int, row: DType, near: bool, factors: int, beside: int) -> Operations:
@@ -277,178 +300,6 @@ def _crop_fits(f: Facts) -> str:
     return "" if roi == (count,) else f"a crop of shape {shown(roi)}; expected {count} numbers"
 
 
-def _resized_boxes(scope: Scope, node: NodeProto) -> Outcome:
-    """Axes whose extents are known only at run time stay as they are; sizes that say so become
-    their bounds."""
-    symbols, attrs = scope.extents_of(node.input[0]), attributes(node)
-    axes = [a % len(symbols) for a in attrs.get("axes") or range(len(symbols))]
-    late = [j for j, a in enumerate(axes) if symbols[a]]
-    scales = _said_scales(scope, node, attrs)
-    sizes = elements(scope, node.input[3]) if scales is None and len(node.input) > 3 else []
-    said = [s == 1 for s in scales] if scales else [e.symbol for e in sizes]
-    plain = attrs.get("keep_aspect_ratio_policy", b"stretch") == b"stretch"
-    plain &= attrs.get("coordinate_transformation_mode") != b"tf_crop_and_resize"
-    stay = len(said) == len(axes) and all(said[j] in (True, symbols[axes[j]]) for j in late)
-    if late and not (plain and stay):
-        text = f"an extent of '{node.input[0]}' that it changes is known only at run time"
-        return Refuse("MLF0302", text, EXTENTS)
-    if late and sizes:
-        if any(not e.exact and j not in late for j, e in enumerate(sizes)):
-            return Refuse("MLF0206", "its sizes are known only at run time", CONSTANT)
-        box = scope.types[node.input[0]].shape
-        known = [box[a] if symbols[a] else e.most for a, e in zip(axes, sizes, strict=True)]
-        node.input[3] = scope.new_const(f"{node.input[3]}.bound", np.array(known, np.int64))
-    return whole(scope, node)
-
-
-def _said_scales(scope: Scope, node: NodeProto, attrs: Attributes) -> Sequence[float] | None:
-    """Scales that are known: an attribute or the last of two or three inputs."""
-    if "scales" in attrs or "height_scale" in attrs:
-        return attrs.get("scales") or [1.0, 1.0, attrs["height_scale"], attrs["width_scale"]]
-    name = node.input[min(2, len(node.input) - 1)]
-    return scope.consts[name].reshape(-1).tolist() or None if name in scope.consts else None
-
-
-def _upsample(scope: Scope, d: Draft) -> None:
-    """The first name of Resize, which had scales as attributes, for two axes at the very first."""
-    if "height_scale" in d.attrs:
-        d.attrs["scales"] = [1.0, 1.0, d.attrs.pop("height_scale"), d.attrs.pop("width_scale")]
-    d.op = "Resize"
-    if "scales" in d.attrs:
-        scales = np.array(d.attrs.pop("scales"), np.float32)
-        d.inputs = [d.inputs[0], d.constant(scope, "scales", scales)]
-        d.values = [d.values[0], scales]
-        d.types = [d.types[0], TensorType(float32, scales.shape)]
-    _asymmetric(scope, d)
-
-
-def _asymmetric(scope: Scope, d: Draft) -> None:
-    """Before 11 there was one transformation and one way to round, and scales came first."""
-    mode = "nearest" if d.attrs.get("mode", "nearest") == "nearest" else "linear"
-    d.attrs |= {
-        "mode": mode,
-        "coordinate_transformation_mode": "asymmetric",
-        "nearest_mode": "mlf.simple",
-    }
-    d.inputs, d.values = [d.inputs[0], "", d.inputs[1]], [d.values[0], None, d.values[1]]
-    d.types = [d.types[0], None, d.types[1]]
-
-
-def _axes_that_change(scope: Scope, d: Draft) -> None:
-    """`axes` are those that change; their scales and crop are attributes if they are known.
-
-    Sizes that need not keep the image's proportions say no more than the output's type.
-    """
-    x, attrs = d.types[0], d.attrs
-    if x is None:
-        return
-    rank, out = len(x.shape), d.out_types[0].shape
-    policy = attrs.get("keep_aspect_ratio_policy", "stretch")
-    crop = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
-    axes = [a % rank for a in attrs.get("axes") or range(rank)]
-    given = dict(zip(("x", "roi", "scales", "sizes"), d.inputs, strict=False))
-    values = dict(zip(("x", "roi", "scales", "sizes"), d.values, strict=False))
-    scales: list[float] | None = None
-    if given.get("scales") and d.types[2] is not None and d.types[2].elements:
-        if (known := values["scales"]) is not None:
-            scales = [float(s) for s in known]
-            out = d.out_shape = _scaled(x.shape, axes, scales)
-    else:
-        given["scales"] = ""
-        by = [out[a] / x.shape[a] for a in axes]
-        sizes = values.get("sizes")
-        if policy == "stretch":
-            scales = by
-        elif sizes is not None:
-            each = [int(n) / x.shape[a] for n, a in zip(sizes, axes, strict=True)]
-            scales = [min(each) if policy == "not_larger" else max(each)] * len(axes)
-    roi = values.get("roi")
-    if crop and not given.get("roi"):  # all of the image, as onnxruntime takes it
-        roi = np.repeat((0.0, 1.0), len(axes))
-    if crop and roi is not None:
-        attrs["mlf.roi"] = [float(r) for r in roi]
-    if scales is not None:
-        attrs["mlf.scales"] = scales
-        if not crop or roi is not None:
-            axes = _all_axes(d, axes, rank)
-        _leave_out_same(d, axes, x.shape, out, crop)
-    else:
-        attrs["axes"] = axes
-    need_roi = crop and roi is None
-    d.inputs = [
-        d.inputs[0],
-        given.get("roi", "") if need_roi else "",
-        "" if scales is not None else given["scales"],
-        "" if scales is not None or given["scales"] else given["sizes"],
-    ]
-    moves = attrs.get("mode", "nearest") == "nearest" or not attrs["axes"]
-    if moves and len([i for i in d.inputs if i]) == 1:
-        d.op, d.attrs = "mlf.Nearest", attrs if attrs["axes"] else {"axes": [], "mlf.scales": []}
-
-
-def _scaled(shape: Sequence[int], axes: Sequence[int], scales: Sequence[float]) -> tuple[int, ...]:
-    """0.7 of 10 is 7, a float32 product as in onnxruntime and PyTorch; onnx infers 6."""
-    by = {axis: np.float32(s) for axis, s in zip(axes, scales, strict=True) if s != 1}
-    return tuple(int(np.float32(n) * by[a]) if a in by else n for a, n in enumerate(shape))
-
-
-def _leave_out_same(
-    d: Draft, axes: Sequence[int], shape: Sequence[int], out: Sequence[int], crop: bool
-) -> None:
-    """Only the axes that change, where what is said of each is known."""
-    scales, count = d.attrs["mlf.scales"], len(axes)  # of crops known at run time, as given
-    kept = [
-        j
-        for j, axis in enumerate(axes)
-        if scales[j] != 1.0 or out[axis] != shape[axis] or (crop and not _whole(d, j, count))
-    ]
-    if kept and d.attrs.get("mode") == "linear" and not d.attrs.get("antialias", 0):
-        image = _image_axes(scales)
-        kept = [j for j, axis in enumerate(axes) if j in kept or axis in image]
-        row = d.out_types[0].dtype
-        within = all(axes[j] in image for j in kept)
-        if row.kind in "iu" and row.bits == 8 and image == (1, 2) and within:
-            d.attrs["mlf.fixed"] = 1
-    if crop and "mlf.roi" not in d.attrs:
-        kept = list(range(count))
-    d.attrs["axes"] = [axes[j] for j in kept]
-    d.attrs["mlf.scales"] = [scales[j] for j in kept]
-    if "mlf.roi" in d.attrs:
-        roi = d.attrs["mlf.roi"]
-        d.attrs["mlf.roi"] = [roi[j] for j in kept] + [roi[count + j] for j in kept]
-
-
-def _all_axes(d: Draft, axes: Sequence[int], rank: int) -> list[int]:
-    """Every axis in its order, with what is said of it, or the scale and the crop of one that
-    stays."""
-    given = {axis: j for j, axis in enumerate(axes)}
-    scales, roi = d.attrs["mlf.scales"], d.attrs.get("mlf.roi", [])
-    d.attrs["mlf.scales"] = [scales[given[a]] if a in given else 1.0 for a in range(rank)]
-    if roi:
-        starts = [roi[given[a]] if a in given else 0.0 for a in range(rank)]
-        ends = [roi[len(axes) + given[a]] if a in given else 1.0 for a in range(rank)]
-        d.attrs["mlf.roi"] = starts + ends
-    return list(range(rank))
-
-
-def _image_axes(scales: Sequence[float]) -> tuple[int, ...]:
-    """Those that onnxruntime interpolates along, whether or not they change: its sums run over
-    all of them. A second axis that changes tells NHWC."""
-    match scales:
-        case (_, 1.0, _, _):
-            return (2, 3)
-        case (_, _, _, 1.0):
-            return (1, 2)
-        case (_, _, _, _, _):
-            return (2, 3, 4)
-    return tuple(range(len(scales))) if len(scales) in (2, 3) else ()
-
-
-def _whole(d: Draft, j: int, count: int) -> bool:
-    roi = d.attrs.get("mlf.roi")
-    return roi is not None and (roi[j], roi[count + j]) == (0.0, 1.0)
-
-
 old(
     "Upsample",
     Trait.KEPT,
@@ -456,8 +307,8 @@ old(
     forms=of_form("*", "?"),
     checks=(Facts.has_axes, Facts.from_nothing),
     words={"mode": ("nearest", "linear", "bilinear")},
-    older=((EVERY_OPSET, _upsample),),
-    extents=_resized_boxes,
+    older=((EVERY_OPSET, upsample),),
+    extents=resized_boxes,
 )
 
 
@@ -474,10 +325,10 @@ old(
         "nearest_mode": [word for word in ROUNDINGS if not word.startswith("mlf.")],
         "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
     },
-    older=((11, _asymmetric),),
-    extents=_resized_boxes,
+    older=((11, asymmetric),),
+    extents=resized_boxes,
     shaped=resize_in_box,
-    resolve=_axes_that_change,
+    resolve=axes_that_change,
 )
 def resize(v: View) -> Kernel:
     """Linear and cubic, in float32 weights. Small integers are cut off, as onnxruntime does, cubic
