@@ -25,7 +25,17 @@ CASES: dict[str, Case] = {
     "unequal": ((1, 3, 4, 5), (3, 2, 2, 3), {"strides": [1, 3]}, True),
     "one_lead": ((1, 3, 4, 5), (3, 2, 4, 2), {"strides": [2, 2], "pads": [1, 0, 1, 0]}, True),
     "dilated": ((1, 3, 4, 5), (3, 2, 2, 2), {"strides": [2, 2], "dilations": [3, 3]}, False),
-    "groups": ((1, 4, 4, 5), (4, 2, 2, 2), {"strides": [2, 2], "group": 2}, False),
+    "groups": ((1, 4, 4, 5), (4, 2, 2, 2), {"strides": [2, 2], "group": 2}, True),
+    "depthwise": ((2, 9, 4, 5), (9, 1, 3, 4), {"strides": [2, 2], "group": 9}, True),
+    "depthwise_pads": (
+        (1, 8, 6, 5),
+        (8, 1, 4, 4),
+        {"strides": [2, 2], "pads": [1, 1, 1, 1], "group": 8},
+        True,
+    ),
+    "depthwise_axis": ((1, 3, 7), (3, 1, 5), {"strides": [2], "pads": [1, 2], "group": 3}, True),
+    "depthwise_1": ((1, 4, 5, 5), (4, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 4}, True),
+    "no_taps": ((1, 4, 4, 5), (4, 1, 1, 2), {"strides": [2, 2], "group": 4}, False),
     "cut_short": ((1, 3, 6, 6), (3, 2, 2, 2), {"strides": [2, 2], "pads": [2, 2, 2, 2]}, False),
     "volumes": ((1, 2, 2, 3, 2), (2, 3, 2, 2, 2), {"strides": [2, 2, 2]}, False),
 }
