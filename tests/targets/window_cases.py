@@ -50,6 +50,32 @@ def means(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
+def maxima(seed: int) -> onnx.ModelProto:
+    """Maxima of bytes and halfwords: windows of either axis and both, inside and around the image,
+    apart, of all channel counts, and lines too long for the stack."""
+    rng, net, outs = np.random.default_rng(seed), Net(), []
+    around = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    cases: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+        ((1, 16, 7, 6), around),
+        ((2, 5, 9, 8), {**around, "strides": [2, 2]}),
+        ((1, 33, 4, 4), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ((1, 6, 9, 7), {"kernel_shape": [4, 3], "pads": [3, 0, 1, 2], "strides": [3, 1]}),
+        ((1, 20, 11), {"kernel_shape": [3], "dilations": [2]}),
+        ((2, 3, 12), {"kernel_shape": [3], "pads": [2, 1], "strides": [2]}),
+        ((1, 7, 9, 9), {"kernel_shape": [3, 2], "dilations": [2, 3]}),
+        ((1, 4, 5, 6), {"kernel_shape": [5, 1]}),
+        ((1, 4, 5, 6), {"kernel_shape": [2, 3], "ceil_mode": 1, "strides": [2, 2]}),
+        ((1, 4, 5, 6), {**around, "dilations": [2, 2]}),
+        ((1, 40, 3, 30), around),
+    ]
+    for k, (shape, attrs) in enumerate(cases):
+        kind = (np.int8, np.uint8, np.int16)[k % 3]
+        scale, zero = np.float32(rng.uniform(0.01, 0.2)), kind(0)
+        x = net.dq(net.input(f"x{k}", kind, shape), scale, zero)
+        outs.append(net.q(net.node("MaxPool", x, **attrs), scale, zero))
+    return net.model(*outs)
+
+
 def pools() -> onnx.ModelProto:
     """Maxima and means of windows, with padding, steps and what follows them."""
     net, outs = Net(), []
