@@ -30,6 +30,12 @@ extern "C" {
 
 #if MLF_MVE
 
+#ifdef __clang__ /* has no name for it */
+#define MLF_PREDICATE_ "memory"
+#else
+#define MLF_PREDICATE_ "p0"
+#endif
+
 /* Whole vectors; then the rest, of which no other lane is touched. That is assembly because gcc 12
  * confuses the predicates of several such stores. */
 #define MLF_MAXIMA_VECTORS_(vector, lanes, load, store, most_of, width, of, sign) \
@@ -59,7 +65,7 @@ extern "C" {
                      "vstr" of "t." width " q0, [%[to]]" \
                      : [at] "+&r"(at), [left] "+&r"(left) \
                      : [rest] "r"(n - i), [step] "r"(step * (int32_t)sizeof *to), [to] "r"(to + i) \
-                     : "q0", "q1", "p0", "cc", "memory"); \
+                     : "q0", "q1", MLF_PREDICATE_, "cc", "memory"); \
     i = n; \
   }
 #define MLF_MAXIMA_MANY_s8 \
