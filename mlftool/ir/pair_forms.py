@@ -9,7 +9,8 @@ for with
 
 equal to every one of them. `add` may be anything between two bounds that the 65536 results set.
 Float rounding decides by chance what lies within 10^-5 of one half: where it decides against the
-form, once or twice in 65536, that value of t is an exception. If there are more, there is no form.
+form, once or twice in 65536, that value of t is an exception; of a product, where factors that are
+one product are rounded apart, some pairs of elements. If there are more, there is no form.
 A constant float tensor in place of b becomes one of integers: what is added, or multiplied.
 """
 
@@ -29,6 +30,7 @@ LARGEST_SHIFT = 22
 _WIDENED = 14  # a product of 17 bits, with its sign, fills 31
 # Multipliers tried around the ideal ones, the nearest first: float rounding moves steps a little.
 MOST_EXCEPTIONS = 2
+_MOST_PAIRS = 4
 _NEAR_HALF = (0, -1, 1, -4, 4, -16, 16, -64, 64)  # tried of a slope
 _FAR = 2**29  # beyond what is added or multiplied
 _NEAR = sorted(product(range(-4, 5), repeat=2), key=lambda d: (d[0] ** 2 + d[1] ** 2, d))
@@ -90,15 +92,18 @@ class Scaled:
 
 @frozen
 class Product:
-    """t = ((a - zero of a) * (b - zero of b) * 2^14 * m >> 32) + add"""
+    """t = ((a - zero of a) * (b - zero of b) * 2^14 * m >> 32) + add, and of some a * 256 + b the
+    second number of `pairs` more."""
 
     zeros: tuple[int, int]
     m: Number
     add: Number
+    pairs: tuple[tuple[Number, Number], ...] = ()
 
     def text(self, a: object, b: object) -> str:
         factors = " * ".join(_less(x, zero) for x, zero in zip((a, b), self.zeros, strict=True))
-        return f"mlf_multiply_high({factors} * {2**_WIDENED}, {self.m}, {self.add})"
+        t = f"mlf_multiply_high({factors} * {2**_WIDENED}, {self.m}, {self.add})"
+        return t + "".join(f" + ({a} * 256 + {b} == {k} ? {n} : 0)" for k, n in self.pairs)
 
 
 @frozen
@@ -285,10 +290,29 @@ def product_form(
     m = round(ratio * 2.0 ** (32 - _WIDENED + shift))
     high = (products * m) >> 32
     add, exceptions = _settled(high, results, shift)
-    if np.abs(high).max() + abs(add) >= 2**31 or exceptions is None:
+    if np.abs(high).max() + abs(add) >= 2**31:
         return None
-    t = Product((a.zero_point, b.zero_point), Number(m), Number(add))
-    return t, Clamped.of(exceptions, shift, results)
+    pairs = () if exceptions is not None else _apart(a, b, high + add, results, shift)
+    if pairs is None:
+        return None
+    t = Product((a.zero_point, b.zero_point), Number(m), Number(add), pairs)
+    return t, Clamped.of(exceptions or (), shift, results)
+
+
+def _apart(
+    a: Side, b: Side, t: Array, results: Array, shift: int
+) -> tuple[tuple[Number, Number], ...] | None:
+    """a * 256 + b of the few pairs whose t has another result, and what brings it there."""
+    off = results - np.clip(t >> shift, results.min(), results.max())
+    i, j = np.nonzero(off)
+    if i.size > _MOST_PAIRS or np.abs(off).max() > 1:
+        return None
+    moved = t.copy()
+    moved[i, j] += off[i, j] << (shift - 1)
+    if not np.array_equal(np.clip(moved >> shift, results.min(), results.max()), results):
+        return None
+    keys, steps = a.values[i] * 256 + b.values[j], off[i, j] << (shift - 1)
+    return tuple((Number(k), Number(n)) for k, n in zip(keys.tolist(), steps.tolist(), strict=True))
 
 
 def _bounds(sums: Array, results: Array, shift: int, every: Array) -> tuple[Array, Array]:

@@ -69,8 +69,18 @@ def sloped(k: int, rng: np.random.Generator) -> Case:
     return Case(f"PRelu_constants_{k}", net.model(y), feeds=[{"a": B.view(np.int8)}])
 
 
+def gated() -> Case:
+    """A gate whose factors of one product are rounded apart: no number of the product says how."""
+    net, zero = Net(), np.int8(-128)
+    sides = (("a", 0.02793813), ("b", 0.0026968282))
+    a, b = (net.dq(net.input(name, np.int8, A.shape), scale, zero) for name, scale in sides)
+    y = net.q(net.node("Mul", a, b), 0.010455706, zero)
+    return Case("Mul_gate", net.model(y), feeds=[{"a": A.view(np.int8), "b": B.view(np.int8)}])
+
+
 RNG = np.random.default_rng(11)
 CASES = [chain(k, RNG) for k in range(CHAINS)]
+CASES += [gated()]
 CASES += [with_constants(k, RNG) for k in range(12)]
 CASES += [sloped(k, RNG) for k in range(8)]
 
@@ -89,6 +99,7 @@ def test_most_chains_have_a_form(results: Results) -> None:
     """The others stay floats, which are as right."""
     floats = [c.name for c in CASES if "float" in _loops(results, c)]
     assert len(floats) <= CHAINS // 6, floats
+    assert "Mul_gate" not in floats
 
 
 def test_slopes_have_a_form(results: Results) -> None:

@@ -28,7 +28,7 @@ from kernel_cases import (
     wide_layers,
     wide_windows,
 )
-from window_cases import maxima, means, tables
+from window_cases import maxima, means, pairs, tables
 
 from mlftool.compile import Module, ModuleSpec, plan_module
 from mlftool.describe import bundle as bundle_of
@@ -51,7 +51,7 @@ SPECIALISED = (*BOARD_TARGETS[:-1], "host")  # the last one has the kernels of t
 OPERATORS = (
     *("QLinearConv", "ConvInteger", "com.microsoft.QGemm", "QLinearMatMul", "MatMulInteger"),
     *("com.microsoft.QLinearAveragePool", "mlf.Table", "mlf.QLinearSoftmax"),
-    "MaxPool",
+    *("MaxPool", "QuantizeLinear"),
 )
 FEATURES = {target: TARGETS[target].features for target in SPECIALISED}
 # What bids on these models and never wins, since another kernel of the core is better each time.
@@ -80,6 +80,7 @@ MODELS = {
     "tabled": tabled(23),
     "means": means(11),
     "maxima": maxima(25),
+    "pairs": pairs(26),
     "products": products(8),
     "integer_products": integer_products(20),
     "integer_windows": integer_windows(22),

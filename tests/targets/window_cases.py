@@ -50,6 +50,25 @@ def means(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
+def pairs(seed: int) -> onnx.ModelProto:
+    """Sums and products of two tensors of bytes: of one shape, of a row or a pixel for all, and a
+    product some of whose factors are rounded apart."""
+    rng, net, outs = np.random.default_rng(seed), Net(), []
+    shapes = ((1, 5, 3, 24), (1, 37), (2, 3, 3, 9), (1, 16, 4))
+    gates = ((1, 1, 1, 24), (1, 37), (2, 1, 1, 9), (1, 16, 1))
+    for k in range(12):
+        scales = [np.float32(s) for s in rng.uniform(0.005, 0.05, 2)]
+        zeros = [np.int8(z) for z in rng.integers(-128, 128, 3)]
+        op, out = ("Mul", "Add")[k % 2], np.float32(rng.uniform(0.01, 0.05))
+        if k == 0:  # as in tests/ops/test_pairs.py
+            scales, out = [np.float32(0.02793813), np.float32(0.0026968282)], 0.010455706
+            zeros = [np.int8(-128)] * 3
+        named = zip((shapes[k % 4], (gates, shapes)[k // 4 % 2][k % 4]), scales, zeros, strict=False)
+        x, g = (net.dq(net.input(f"x{k}_{i}", np.int8, s), *q) for i, (s, *q) in enumerate(named))
+        outs.append(net.q(net.node(op, *((x, g) if k % 3 else (g, x))), out, zeros[2]))
+    return net.model(*outs)
+
+
 def maxima(seed: int) -> onnx.ModelProto:
     """Maxima of bytes and halfwords: windows of either axis and both, inside and around the image,
     apart, of all channel counts, and lines too long for the stack."""

@@ -30,12 +30,6 @@ extern "C" {
 
 #if MLF_MVE
 
-#ifdef __clang__ /* has no name for it */
-#define MLF_PREDICATE_ "memory"
-#else
-#define MLF_PREDICATE_ "p0"
-#endif
-
 /* Whole vectors; then the rest, of which no other lane is touched. That is assembly because gcc 12
  * confuses the predicates of several such stores. */
 #define MLF_MAXIMA_VECTORS_(vector, lanes, load, store, most_of, width, of, sign) \
@@ -49,7 +43,9 @@ extern "C" {
   if (i < n) { \
     const void *at = from + i; \
     int32_t left = k; \
-    __asm__ volatile("vctp." width " %[rest]\n\t" \
+    uint32_t predicate; /* of the compiler's: clang has no name for the register */ \
+    __asm__ volatile("vmrs %[predicate], p0\n\t" \
+                     "vctp." width " %[rest]\n\t" \
                      "vpst\n\t" \
                      "vldr" of "t." width " q0, [%[at]]\n" \
                      "1:\n\t" \
@@ -62,10 +58,11 @@ extern "C" {
                      "b 1b\n" \
                      "2:\n\t" \
                      "vpst\n\t" \
-                     "vstr" of "t." width " q0, [%[to]]" \
-                     : [at] "+&r"(at), [left] "+&r"(left) \
+                     "vstr" of "t." width " q0, [%[to]]\n\t" \
+                     "vmsr p0, %[predicate]" \
+                     : [at] "+&r"(at), [left] "+&r"(left), [predicate] "=&r"(predicate) \
                      : [rest] "r"(n - i), [step] "r"(step * (int32_t)sizeof *to), [to] "r"(to + i) \
-                     : "q0", "q1", MLF_PREDICATE_, "cc", "memory"); \
+                     : "q0", "q1", "cc", "memory"); \
     i = n; \
   }
 #define MLF_MAXIMA_MANY_s8 \

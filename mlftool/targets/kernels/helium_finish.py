@@ -257,7 +257,7 @@ def _sum(r: Residual, out: str, oc: int, shape: Shape) -> tuple[str, ...]:
         loaded = f"mlf_pair_load8({at}, {other}, {shape.count})"
     s = r.sum
     total = f"mlf_octet_sum(mlf_halves_widen({out}), {s.m}, {loaded}, {s.n}, {s.add})"
-    return _clamped(total, r.result)
+    return clamped(total, r.result)
 
 
 def _with_constants(
@@ -279,10 +279,11 @@ def _with_constants(
         total = f"mlf_octet_biased(mlf_halves_widen({out}), {t.m}, {read})"
     else:
         total = f"mlf_octet_sloped(mlf_halves_widen({out}), {t.zero}, {t.m}, {read}, {t.add})"
-    return operand, _clamped(total, pair.result)
+    return operand, clamped(total, pair.result)
 
 
-def _clamped(total: str, after: Clamped) -> tuple[str, ...]:
+def clamped(total: str, after: Clamped) -> tuple[str, ...]:
+    """The statements that make the halves `out` of the octet `total`."""
     steps = [f"t = mlf_octet_except(t, {value}, {step});" for value, step in after.exceptions]
     shifted = f"mlf_octet_narrow(mlf_octet_shifted(t, {after.shift}))"
     limited = limit(shifted, after.low, after.high, False)

@@ -1,0 +1,63 @@
+"""Sums and products of two tensors of bytes on Helium, as residuals and gates are: eight elements
+in integers (ir/pair_forms.py), a run of those that both tensors have one after the other at a time.
+"""
+
+from __future__ import annotations
+
+from mlftool.ir.graph import View
+from mlftool.ir.pair_forms import Product, Sum
+from mlftool.ops import OPS
+from mlftool.ops.base import Kernel, Operand, Trait
+from mlftool.ops.elementwise import broadcast_strides, index_text, merged, row_major
+from mlftool.ops.pairs import in_integers
+from mlftool.ops.scalar import tensor_operand
+from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.helium_finish import clamped
+
+LANES = 8
+LAST = {Trait.QUANTISER, Trait.RESCALER}  # of a chain
+STORING = tuple(n for n, o in OPS.items() if LAST & set(o.traits) or len(o.reads) > 1)
+
+
+@kernel(*STORING, needs="mve")
+def pairs(v: View) -> Kernel | None:
+    pair = in_integers(v.graph, v.node.body or (v.node,))
+    if pair is None or not isinstance(pair.t, Sum | Product) or pair.array is not None:
+        return None
+    names, out = pair.inputs, v.out.shape
+    if any(v.type(n).dtype.name != "int8" for n in (*names, v.node.outputs[0])):
+        return None
+    if any(len(v.type(n).shape) > len(out) for n in names):
+        return None
+    steps = {n: broadcast_strides(v.type(n).shape, out) for n in names}
+    dims, strides = merged(out, steps)
+    if not dims or dims[-1] < LANES or any(s[-1] != 1 for s in strides.values()):
+        return None
+    places = [index_text(strides[n][:-1]) for n in names]
+    a, b = (Operand(f"a{k}", "int8_t", "in", n) for k, n in enumerate(names))
+    runs, n = v.out.elements // dims[-1], dims[-1]
+    return Kernel(
+        "helium.pairs",
+        "helium_pairs.c.j2",
+        {
+            "loops": [(f"i{k}", n) for k, n in enumerate(dims[:-1])],
+            "at": [*places, index_text(row_major(dims)[:-1])],
+            "n": n,
+            "lines": clamped(_total(pair.t), pair.result),
+        },
+        (a, b, Operand("y", "int8_t", "out", v.node.outputs[0])),
+        cost=v.out.elements * 2.8 + runs * (10.0 + 12.0 * (n % LANES > 0)),
+        includes=("mlf/mve_pairs.h",),
+        inplace=tuple(n for n in names if v.type(n).shape == out),
+    )
+
+
+def _total(t: Sum | Product) -> str:
+    """C text of the octet t of octets `a` and `b`."""
+    if isinstance(t, Sum):
+        return f"mlf_octet_sum(a, {t.m}, b, {t.n}, {t.add})"
+    za, zb = t.zeros
+    text = f"mlf_octet_gated(a, {-za}, b, {-zb}, {t.m}, {t.add})"
+    for key, step in t.pairs:
+        text = f"mlf_octet_except_pair({text}, a, b, {key}, {step})"
+    return text
