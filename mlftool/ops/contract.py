@@ -41,6 +41,7 @@ from mlftool.ops.contraction import (
     folded_bias,
     geometry,
     largest,
+    of_group,
     pack_rows,
     packable,
     pad_rows,
@@ -88,20 +89,22 @@ def blocked(
     byte_columns: int = 2,
     narrow: bool = False,
 ) -> Kernel | None:
-    """`rows` pixels x `columns` output channels at a time; ungrouped, at most two spatial axes.
+    """`rows` pixels x `columns` output channels at a time, of one group; at most two spatial axes.
     `nibbles`: only with weights of four bits, packed. `narrow`: only with floats that are bytes
     times a scale for each channel, or that 16 bits hold, stored as these."""
     c = contraction(v)
-    if c.group != 1 or len(c.inputs) > 2:
+    if c.depthwise or len(c.inputs) > 2:
         return None
     c = c.planar()
-    rows = min(most_rows, c.pixels)
+    rows, grouped = min(most_rows, c.pixels), c.group > 1
     q = Quantisation.of(v) if c.quantised else None
     if q and not fits_int32(c, q):
         return None
+    if grouped and (nibbles or c.depth > BLOCK and not q):
+        return None
     if nibbles and not (q and are_nibbles(c, q)):
         return None
-    columns = byte_columns if q else float_columns
+    columns = of_group(c, byte_columns if q else float_columns)
     stored = None if q else _stored(c, columns, narrow)
     if not (q or stored):
         return None
@@ -120,8 +123,8 @@ def blocked(
     w = Operand("w", of(weights).c, "const", array=weights)
     b = Operand("b", "int32_t" if q else "float", "const", array=bias)
     operands = [*around(v, w, b, *extra, *first.operands)]
-    if not c.dense and (c.padded or c.dilations[1] != 1):
-        size = rows * c.depth * v.x(0).dtype.bytes
+    if grouped or (not c.dense and (c.padded or c.dilations[1] != 1)):
+        size = rows * c.depth * c.group * v.x(0).dtype.bytes
         operands.append(Operand("patch", ctype, "scratch", bytes=size))
     products = c.tiled(rows, columns)
     includes = form.includes if form else stored.includes if stored else ()
@@ -130,6 +133,7 @@ def blocked(
         "contract_s8.c.j2" if q else "contract_f32.c.j2",
         {
             **geometry(c),
+            **({"dense": True} if grouped else {}),
             **{"rows": rows, "columns": columns, "stores": entries},
             **{"nibbles": nibbles, "stored": stored.type if stored else ""},
             **numbers({"blocks": blocks(c), "block": min(BLOCK, c.depth)}),
@@ -137,7 +141,8 @@ def blocked(
             "minus": partial(weight_zero_point, q),
         },
         tuple(operands),
-        cost=products * (_UNPACKED if nibbles else 2.6 if q else 1.0) + c.pixels * c.oc * 12.0,
+        cost=products * (_UNPACKED if nibbles else 2.6 if q else 1.0)
+        + c.pixels * (c.oc * 12.0 + grouped * c.depth * c.group * 4.0),
         operations=products * PRODUCT + products / rows * stored.each if stored else NOTHING,
         macs=c.macs,
         includes=("mlf/kernel.h", *includes, *first.includes),

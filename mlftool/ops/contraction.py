@@ -463,7 +463,7 @@ def geometry(c: Contraction) -> dict[str, Any]:
     (sh, sw), (dh, dw), (ph, pw) = c.strides, c.dilations, c.pads
     said = {"ih": ih, "iw": iw, "ic": c.ic, "oh": oh, "ow": ow, "oc": c.oc, "kh": kh, "kw": kw}
     said |= {"sh": sh, "sw": sw, "dh": dh, "dw": dw, "ph": ph, "pw": pw}
-    said |= {"pixels": c.pixels, "depth": c.depth}
+    said |= {"pixels": c.pixels, "depth": c.depth, "group": c.group, "every": c.ic // c.group}
     return {**numbers(said), "dense": c.dense, "padded": c.padded, "whole": c.whole and dw == 1}
 
 
@@ -471,6 +471,11 @@ def even_columns(channels: int, most: int) -> int:
     """How many channels a tile of at most `most` has, so that all tiles have about as many: 16 of
     128, 10 of 20, 1 of 1."""
     return -(-channels // -(-channels // most))
+
+
+def of_group(c: Contraction, columns: int) -> int:
+    """How many channels a tile has if none may have those of two groups."""
+    return columns if c.group == 1 else math.gcd(columns, c.oc // c.group)
 
 
 def pack_rows(w: Array, width: int) -> Array:

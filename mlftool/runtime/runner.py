@@ -221,6 +221,16 @@ def output_of(command: Sequence[str], folder: str | Path, failure: str) -> str:
             timeout=TIME_LIMIT_SECONDS,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        text = f"{failure}: {Path(command[0]).name}: {type(error).__name__}"
+        text = f"{failure}: {Path(command[0]).name}: {_reason(error)}"
         raise MlfError(Problem("MLF0605", text), CHECK_FAILED) from None
     return done.stdout
+
+
+def _reason(error: OSError | subprocess.SubprocessError) -> str:
+    """What the program said, or why it did not end."""
+    if isinstance(error, subprocess.CalledProcessError):
+        output = (error.stdout or "", error.stderr or "")
+        return _complaint(subprocess.CompletedProcess(error.cmd, error.returncode, *output))
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"it did not finish within {error.timeout:g} seconds"
+    return error.strerror or type(error).__name__

@@ -20,6 +20,8 @@ from mlftool.codegen.templates import _TEMPLATES
 OPERAND = "an operand of the kernel then"
 NUMBERS = "unknown numbers: as many as are declared"
 ONE_PIXEL = "0 / 1 % 1 leaves with all that reads it"
+GROUPS = (r"step\d", ("group > 1",), "columns of a group are dense")
+FOUR = [(r"(from|step)\d", (f"rows == {n}",), "rows are one or four") for n in (2, 3)]
 INSIDE = (r"[be]Z\d+_", ("inside", "not padded"), "counted only where there is padding")
 ALLOWED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
     **{
@@ -61,10 +63,17 @@ ALLOWED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
         (r"total\d", ("zeros",), "rows are three"),
     ],
     "dsp_wide_dense.c.j2": [("[pq]", ("not dense", "pixels <= 1"), ONE_PIXEL)],
-    "vfp.c.j2": [("run", ("rows == 1", "not dense"), "one row is dense")],
+    **{
+        name: [GROUPS] for name in ("contract_f32.c.j2", "contract_s8.c.j2", "interleaved_s8.c.j2")
+    },
+    "vfp.c.j2": [
+        ("run", ("rows == 1", "not dense"), "one row is dense"),
+        *(GROUPS, *FOUR),
+    ],
     "helium_lanes.c.j2": [
         ("run", ("rows == 1", "not dense"), "one row is dense"),
         ("(from|step)[123]", ("rows != 4", "rows != 1"), "rows are one or four"),
+        *(GROUPS, *FOUR),
         (r"step\d", ("kh <= 1", "blocks > 1"), "blocks are lines of a window"),
     ],
     "simd.c.j2": [

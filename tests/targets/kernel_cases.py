@@ -124,6 +124,18 @@ def many_layers(
     return net.model(*layers)
 
 
+def grouped(seed: int, count: int) -> onnx.ModelProto:
+    """Convolutions in groups of one to six channels, to one to eight: a few pixels, and many."""
+    rng, net, outs = np.random.default_rng(seed), Net(), []
+    for k in range(count):
+        groups, each = int(rng.integers(2, 6)), (8, 4, 2, 1, 4, 3)[k % 6]
+        g = _geometry(rng, False, k)
+        ic, oc = groups * int(rng.integers(1, 7)), groups * each
+        x, w = (g["x"][0], ic, *g["x"][2:]), (oc, ic // groups, *g["w"][2:])
+        outs.append(_layer(net, rng, k, {**g, "x": x, "w": w, "group": groups}))
+    return net.model(*outs)
+
+
 def uncentred(seed: int) -> onnx.ModelProto:
     """Weights of uint8 with a zero point that is not their middle."""
     rng = np.random.default_rng(seed)

@@ -50,7 +50,7 @@ def layers(seed: int, long: bool = False) -> onnx.ModelProto:
     def weights(*shape: int) -> str:
         return net.const(rng.normal(size=shape), np.float32)
 
-    for k in range(12):
+    for k in range(11):
         ic, oc = (int(n) for n in rng.integers(1, 21, size=2))
         size = [int(n) for n in rng.integers(3, 9, size=2)]
         x = net.input(f"x{k}", np.float32, (1, ic, *size))
@@ -65,8 +65,8 @@ def layers(seed: int, long: bool = False) -> onnx.ModelProto:
         outputs.append(net.node("Gemm", flat, weights(37 * (k + 1), oc), weights(oc)))
     if not long:
         return net.model(*outputs)
-    for channels, group in ((16, 16), (39, 39), (20, 1)):
-        x = net.input(f"wide{channels}", np.float32, (1, channels, 5, 4))
+    for channels, group in ((16, 16), (39, 39), (20, 1), (24, 3), (24, 4), (15, 3)):
+        x = net.input(f"wide{channels}_{group}", np.float32, (1, channels, 5, 4))
         attrs = {"pads": [1, 0, 1, 1], "strides": [1, channels % 2 + 1]}
         args = weights(channels, channels // group, 3, 3), weights(channels)
         y = net.node("Conv", x, *args, group=group, **attrs)

@@ -14,6 +14,7 @@ from kernel_cases import (
     biases,
     chains,
     few_channels,
+    grouped,
     integer_products,
     integer_windows,
     lines,
@@ -68,6 +69,7 @@ FIT_CORTEX_M0 = ("residuals",)  # its board has 16 KB of memory
 MODELS = {
     "dense": many_layers(1, False, 30),
     "depthwise": many_layers(2, True, 30),
+    "grouped": grouped(27, 24),
     "few_channels": few_channels(21),
     "uncentred": uncentred(24),
     "chains": chains(3),

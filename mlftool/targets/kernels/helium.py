@@ -34,7 +34,7 @@ FAR = 127  # bytes from a pointer that a load reaches
 MOST_PITCH = 0xFFFF - 3  # of bytes that are stored with offsets of 16 bits
 
 
-def _packed(c: Contraction, column: int, lanes: int, channels: int = 4) -> Array:
+def packed(c: Contraction, column: int, lanes: int, channels: int = 4) -> Array:
     """[OC/channels, K/lanes, channels, lanes], zeros added."""
     return packed_of(c.weights.reshape(c.oc, -1), column, lanes, channels)
 
@@ -70,7 +70,7 @@ def row(c: Contraction, q: Quantisation) -> Tile | None:
         "helium.row",
         "helium.c.j2",
         c,
-        constants(w=_packed(c, column, VECTOR, 8)),
+        constants(w=packed(c, column, VECTOR, 8)),
         order.scratch,
         f,
         _params(c, q, column, VECTOR, "_u8" if unsigned else "", 8),
@@ -104,7 +104,7 @@ def _quads(c: Contraction, q: Quantisation, name: str, lanes: int, of: str, head
         name,
         "helium.c.j2",
         c,
-        constants(w=_packed(c, column, lanes)),
+        constants(w=packed(c, column, lanes)),
         order.scratch,
         f,
         _params(c, q, column, lanes, of, 4),

@@ -39,8 +39,9 @@ def _interleaved(v: View, times: float) -> Kernel | None:
         return None
     c = contraction(v).planar()
     # Alone, a pixel leaves registers for loading four steps ahead.
-    single = made.params["rows"] == 1 and (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
-    weights = pack_rows(c.weights, columns)
+    run = c.depth if made.params["dense"] else c.kernel[1] * c.ic
+    single = made.params["rows"] == 1 and run % 4 == 0
+    weights = pack_rows(c.weights, made.params["columns"])
     return replace(
         made.taking(times),
         name="interleaved.blocked",

@@ -35,22 +35,31 @@ TypedBid = TypeVar("TypedBid", bound=Callable[..., "Tile | None"])
 
 
 def bytes_of(
-    v: View, *, depthwise: bool = False, signed: bool = False, totals: bool = False
+    v: View,
+    *,
+    depthwise: bool = False,
+    grouped: bool = False,
+    signed: bool = False,
+    totals: bool = False,
 ) -> Bytes | None:
     """The node as a contraction of at most two axes, made two, whose inputs are bytes and whose
     weights are int8 without zero point; no accumulator leaves int32. None for any other node.
 
-    `signed`: inputs are int8. Without `depthwise` all input channels meet all output channels. With
+    `signed`: inputs are int8. All input channels meet all output channels, or with `depthwise` each
+    its own, or with `grouped` those of a group a group, of an even number of output channels. With
     `totals` weights may have one zero point, which the kernel takes from them, or a product of
     which and of a pixel's total from the pixel's sums.
     """
-    asked = ("bytes", depthwise, signed, totals)  # by many kernels: bids share what it finds
-    return v.once(asked, lambda: _bytes_of(v, depthwise, signed, totals))
+    asked = ("bytes", depthwise, grouped, signed, totals)  # by many kernels, whose bids share it
+    return v.once(asked, lambda: _bytes_of(v, depthwise, grouped, signed, totals))
 
 
-def _bytes_of(v: View, depthwise: bool, signed: bool, totals: bool) -> Bytes | None:
+def _bytes_of(
+    v: View, depthwise: bool, grouped: bool, signed: bool, totals: bool
+) -> Bytes | None:
     c = contraction(v)
-    if len(c.inputs) > 2 or not (c.depthwise if depthwise else c.group == 1):
+    apart = c.group > 1 and not c.depthwise and c.oc // c.group % 2 == 0
+    if len(c.inputs) > 2 or not (apart if grouped else c.depthwise if depthwise else c.group == 1):
         return None
     c, q = c.planar(), Quantisation.of(v)
     x = v.x(0).dtype
@@ -93,6 +102,7 @@ def byte_kernel(
     unless: str = "",
     *,
     depthwise: bool = False,
+    grouped: bool = False,
     signed: bool = False,
     totals: bool = False,
 ) -> Callable[[TypedBid], TypedBid]:
@@ -101,7 +111,8 @@ def byte_kernel(
     def register(bid: TypedBid) -> TypedBid:
         @kernel(*BYTES, needs=needs, unless=unless)
         def whole(v: View) -> Kernel | None:
-            found = bytes_of(v, depthwise=depthwise, signed=signed, totals=totals)
+            how = {"depthwise": depthwise, "grouped": grouped, "signed": signed, "totals": totals}
+            found = bytes_of(v, **how)
             made = bid(*found) if found else None
             return made.kernel if made else None
 

@@ -36,10 +36,12 @@ def in_lanes(v: View, mode: str, each: float) -> Kernel | None:
     if not packable(v) or v.x(0).dtype.name != "float32":
         return None
     c = contraction(v)
-    if c.group != 1 or len(c.inputs) > 2:
+    if c.depthwise or len(c.inputs) > 2:
         return None
-    c = c.planar()
-    if c.pixels < LEAST and not c.dense:
+    c, grouped = c.planar(), c.group > 1
+    if c.pixels < LEAST and (grouped or not c.dense):
+        return None
+    if grouped and (c.oc // c.group % 4 or c.depth > BLOCK):
         return None
     rows, columns = (1, 8) if c.pixels < LEAST else (4, 4)
     entries = stores(c, None, rows, columns, columns, biased=True)
@@ -47,19 +49,21 @@ def in_lanes(v: View, mode: str, each: float) -> Kernel | None:
     w = Operand("w", "float", "const", array=pack_rows(c.weights, columns))
     b = Operand("b", "float", "const", array=pad_rows(c.bias, columns))
     operands = [*around(c.v, w, b, *first.operands)]
-    if not c.dense and (c.padded or c.dilations[1] != 1):
-        operands.append(Operand("patch", "float", "scratch", bytes=4 * rows * c.depth))
+    if grouped or (not c.dense and (c.padded or c.dilations[1] != 1)):
+        operands.append(Operand("patch", "float", "scratch", bytes=4 * rows * c.depth * c.group))
     return Kernel(
         f"vfp.{mode}.{rows}x{columns}",
         "vfp.c.j2",
         {
             **geometry(c),
+            **({"dense": True} if grouped else {}),
             **{"rows": rows, "columns": columns, "stores": entries, "mode": mode},
             **({} if mode == "exact" else {"fused": True}),
             **{"blocks": blocks(c), "block": min(BLOCK, c.depth), "fill": "0.0f"},
         },
         tuple(operands),
-        cost=c.tiled(rows, columns) * each + c.pixels * c.oc * 12.0,
+        cost=c.tiled(rows, columns) * each
+        + c.pixels * (c.oc * 12.0 + grouped * c.depth * c.group * 4.0),
         macs=c.macs,
         includes=(f"mlf/vfp_{mode}.h", *first.includes),
         inplace=first.inplace,
