@@ -18,16 +18,6 @@
 extern "C" {
 #endif
 
-/* The taps of a window that are inside the image, in bytes: `step` from one to the next, `skip`
- * from the last of a row to the first of the next, of pixels and of weights. */
-typedef struct {
-  int32_t rows;
-  int32_t columns;
-  int32_t step;
-  int32_t skip;
-  int32_t w_skip;
-} mlf_float_taps;
-
 /* Four pixels x four channels and one pixel x eight are sums as vfp.h has them: mlf_fast_4x4 stores
  * those of pixels `pitch` bytes apart. mlf_fast_taps_16 and mlf_fast_taps_4 have start[k] + the
  * products of the taps for so many channels, the latter for `lanes` if they are fewer; `taps` has a

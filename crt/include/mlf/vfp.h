@@ -37,6 +37,16 @@ typedef struct {
   int32_t next;
 } mlf_four_pixels;
 
+/* The taps of a window that are inside the image, in bytes: `step` from one to the next, `skip`
+ * from the last of a row to the first of the next, of pixels and of weights. */
+typedef struct {
+  int32_t rows;
+  int32_t columns;
+  int32_t step;
+  int32_t skip;
+  int32_t w_skip;
+} mlf_float_taps;
+
 /* MLF_SUMS_4X4: sums[4 * pixel + channel] = start + the products of a pixel with weights
  * [product][4]. MLF_SUMS_1X8: sums[channel] = start + the n products of x with weights
  * [product][8]. `pair` and `four` are the assembly of two products and of four. */

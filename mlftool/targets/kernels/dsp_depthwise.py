@@ -16,7 +16,7 @@ from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants,
 from mlftool.targets.kernels.planes import Axis, Plane, axes
 from mlftool.targets.requantise.forms import Form, form
 
-MOST_TAPS = 25
+MOST_TAPS = 49
 MOST_CENTRED_LEFT = 7  # a byte less its zero point times 2^left is a halfword
 
 

@@ -138,7 +138,7 @@ def octets(c: Contraction, q: Quantisation) -> Tile | None:
     w = np.ascontiguousarray(w.reshape(-1, 8, w.shape[1]).transpose(0, 2, 1)).reshape(-1)
     reach = (c.kernel[1] - 1) * c.dilations[1] + 1
     scratch = Operand("window", "int8_t", "scratch", bytes=c.kernel[0] * reach * c.ic)
-    step = c.dilations[1] * c.ic
+    step, padded = c.dilations[1] * c.ic, -(-c.oc // 8) * 8
     return Tile(
         "helium.octets",
         "helium_depthwise.c.j2",
@@ -149,11 +149,11 @@ def octets(c: Contraction, q: Quantisation) -> Tile | None:
         {
             "fill": q.x_zero_point,
             "reach": reach,
-            "unrolled": c.kernel[0] <= 5 and c.kernel[1] <= 5,
+            "unrolled": max(c.kernel) <= 7,
             # An instruction reaches 127 bytes to either side of a pointer, so it stands between.
             "centre": step if step <= FAR and c.kernel[1] > 1 else 0,
         },
-        cost=c.macs * 0.75 + c.pixels * (c.oc * 3.0 + 50),
+        cost=c.macs * (1.6 * padded / c.oc if c.oc % 8 else 0.75) + c.pixels * (c.oc * 3.0 + 50),
         header="mlf/mve.h",
         overlap=overlaps(c, f.operands, distances_while_reading(c)),
     )

@@ -6,18 +6,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from mlftool.ir.graph import Array, View
-from mlftool.ir.holes import Number
-from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import Contraction, contraction, geometry, packable, pad_rows
-from mlftool.ops.scalar import Store, around
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel
+from mlftool.ops.contraction import Contraction, contraction
 from mlftool.targets.kernels import FLOATS, kernel
 from mlftool.targets.kernels.parts import after_core, is_relu
 from mlftool.targets.kernels.vfp import in_lanes
+from mlftool.targets.kernels.vfp_taps import LANES, in_taps, of_taps
 
-LANES, MOST = 4, 16  # channels at a time
+MOST = 16  # channels at a time
 NEEDS = "mve flushed"
 
 
@@ -41,30 +38,13 @@ def lanes(v: View) -> Kernel | None:
 
 @kernel(*FLOATS, needs=NEEDS, unless="size")
 def depthwise(v: View) -> Kernel | None:
-    if not packable(v) or v.x(0).dtype.name != "float32":
-        return None
-    c = contraction(v)
-    if not c.depthwise or len(c.inputs) > 2:
-        return None
-    c = c.planar()
-    if not _has_taps(c):
+    c = of_taps(v)
+    if c is None:
         return None
     taps, wide, narrow = c.kernel[0] * c.kernel[1], c.oc // MOST, -(-(c.oc % MOST) // LANES)
-    store = Store(v, "sums[i]", f"p * {Number(c.oc)} + c + i", "c + i")
-    operands = (
-        Operand("w", "float", "const", array=_packed(c)),
-        Operand("b", "float", "const", array=pad_rows(c.bias, LANES)),
-    )
-    return Kernel(
-        "helium.fast.depthwise",
-        "helium_floats.c.j2",
-        {**geometry(c), **_stored(_least(v, c, LANES)), "store": store, "fused": True},
-        around(v, *operands, *store.operands),
-        cost=c.pixels * (50.0 + wide * (15.0 * taps + 45.0) + narrow * (5.0 * taps + 45.0)),
-        macs=c.macs,
-        includes=("mlf/mve_floats.h", *store.includes),
-        inplace=store.inplace,
-    )
+    cost = c.pixels * (50.0 + wide * (15.0 * taps + 45.0) + narrow * (5.0 * taps + 45.0))
+    stored = _stored(_least(v, c, LANES))
+    return in_taps(c, "fast", MOST, cost, "mlf/mve_floats.h", {**stored, "fused": True})
 
 
 def _least(v: View, c: Contraction, columns: int) -> str | None:
@@ -80,24 +60,3 @@ def _least(v: View, c: Contraction, columns: int) -> str | None:
 
 def _stored(least: str | None) -> dict[str, Any]:
     return {"direct": least is not None, "least": least or "INT32_MIN"}
-
-
-def _has_taps(c: Contraction) -> bool:
-    """Whether every window has a tap inside the image."""
-    ends = zip(c.inputs, c.outputs, c.kernel, c.strides, c.dilations, c.pads, strict=True)
-    return all(_meets(*axis) for axis in ends)
-
-
-def _meets(n: int, outputs: int, taps: int, stride: int, dilation: int, pad: int) -> bool:
-    starts = np.arange(outputs)[:, None] * stride - pad
-    at = starts + np.arange(taps) * dilation
-    return bool(np.all(np.any((at >= 0) & (at < n), axis=1)))
-
-
-def _packed(c: Contraction) -> Array:
-    """[taps, 16] of each sixteen channels, then [taps, 4] of each four that are left."""
-    taps = pad_rows(np.ascontiguousarray(c.weights.reshape(c.oc, -1)), LANES)
-    wide = c.oc // MOST * MOST
-    parts = [taps[k : k + MOST].T.reshape(-1) for k in range(0, wide, MOST)]
-    parts += [taps[k : k + LANES].T.reshape(-1) for k in range(wide, len(taps), LANES)]
-    return np.concatenate(parts)
