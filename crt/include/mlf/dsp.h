@@ -12,6 +12,12 @@
 #define MLF_UNROLL(times)
 #endif
 
+#if defined(__GNUC__)
+#define MLF_USUALLY(condition) __builtin_expect(condition, 1)
+#else
+#define MLF_USUALLY(condition) (condition)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -346,6 +352,17 @@ static inline int32_t mlf_upper_sum(int32_t all, int32_t low) {
 /* The same times 256. */
 static inline int32_t mlf_raised_sum(int32_t all, int32_t low) {
   return (int32_t)((uint32_t)all - (uint32_t)low);
+}
+
+/* `sure`: all channels of a group have a multiplier. Compilers make one branch of all tests of it,
+ * and put the longer form, which few groups need, in a place of its own. */
+MLF_INLINE int32_t mlf_requantize_group(bool sure, int32_t acc, int32_t m, int32_t add,
+                                        int32_t shift, int32_t zero_point, int32_t low,
+                                        int32_t high) {
+  int32_t y = MLF_USUALLY(sure) ? mlf_requantize_fixed(acc, m, add, shift, low, high)
+                                : mlf_requantize_either(acc, m, add, shift, zero_point, low, high);
+  MLF_HIDE(y);
+  return y;
 }
 
 #ifdef __cplusplus

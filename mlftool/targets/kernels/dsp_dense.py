@@ -62,8 +62,7 @@ def _tile(
     padded, column = bands[-1].end, 4 * rounds
     made = form(c, q, padded)
     ends = Ends.of(c, q, made)
-    entries = [_entries(c, ends.text, band) for band in bands]
-    unsure = [_entries(c, ends.unsure, band) for band in bands]
+    entries, unsure = ([_entries(c, t, band) for band in bands] for t in (ends.sure, ends.unsure))
     first = entries[0][0].store
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * column)
     order = walk(c, 1, column, columns, first.operands)

@@ -45,10 +45,7 @@ def rows(c: Contraction, q: Quantisation) -> Tile | None:
     blocks = [(3, 0, 3 * threes)] if threes else []
     blocks += [(2, 3 * threes, ow)] if 3 * threes < ow else []
     ends = Ends.of(c, q, made)
-    written, unsure = (
-        {n: entries(c, text, [f"{j * c.oc}" for j in range(n)]) for n in (2, 3)}
-        for text in (ends.text, ends.unsure)
-    )
+    written = {n: entries(c, ends.text, [f"{j * c.oc}" for j in range(n)]) for n in (2, 3)}
     store = written[3][0].store
     words = w.reshape(-1, kh, kw, c.ic // 2).transpose(0, 1, 3, 2)
     stream = streamed(c, q, words, ends)
@@ -73,7 +70,6 @@ def rows(c: Contraction, q: Quantisation) -> Tile | None:
             "held": held(q, made),
             **ends.params,
             "zeros": bool(weights_zero(q)),
-            "unsure": unsure,
             "loops": {n: _loop(n, kw, steps, 4 * width, rounds > steps) for n, _, _ in blocks},
             "fill": q.x_zero_point,
             "fused": bool(store.statements),

@@ -26,8 +26,8 @@ Ending = Callable[[str, str, int], str]  # a sum, its channel, which of its grou
 @frozen
 class Ends:
     """`folded`: sums of x * halfword begin with the biases of both channels. `raised`: that of the
-    odd channel is stored by the form of 256 times a sum. `split`: a group whose channels all have
-    multipliers is stored by `text`, another by `unsure`."""
+    odd channel is stored by the form of 256 times a sum. `split`: whether all channels of a group
+    have multipliers is one test for all its sums."""
 
     made: Form
     folded: bool
@@ -36,19 +36,27 @@ class Ends:
 
     @staticmethod
     def of(c: Contraction, q: Quantisation, made: Form) -> Ends:
-        fused = bool(after_core(c.v))
-        split = made.sure is not None and not fused
         fits = bool(largest(c, q).max() < 2**23 and not weights_zero(q))
-        raised = fits and made.upper is not None and (split or made.sure is None)
-        return Ends(made, raised, raised, split)
+        raised = fits and made.upper is not None
+        return Ends(made, raised, raised, made.group is not None and not after_core(c.v))
 
     def text(self, acc: str, channel: str, b: int) -> str:
-        if self.split or self.raised:
-            return self.made.sure_text(acc, channel, str(b), self.raised and b % 2 == 1)
-        return self.made.text(acc, channel, str(b))
+        made = self.of_pair[b % 2]
+        return made.by(made.group if self.split else None, acc, channel, str(b))
+
+    def sure(self, acc: str, channel: str, b: int) -> str:
+        """The same in a branch for groups whose channels all have multipliers."""
+        made = self.of_pair[b % 2]
+        return made.by(made.sure if self.split else None, acc, channel, str(b))
 
     def unsure(self, acc: str, channel: str, b: int) -> str:
-        return self.made.text(f"({acc} >> 8)" if self.raised and b % 2 else acc, channel, str(b))
+        """The same in the other branch."""
+        return self.of_pair[b % 2].text(acc, channel, str(b))
+
+    @property
+    def of_pair(self) -> tuple[Form, Form]:
+        """The forms of an even channel's sums and an odd one's."""
+        return self.made, (self.made.upper if self.raised else None) or self.made
 
     @property
     def params(self) -> dict[str, object]:
@@ -85,9 +93,22 @@ def streamed_in(
         *([whole.astype(np.int32)] if apart else []),  # as int32 wraps around
         words.reshape(len(bias), -1).view(np.int32),
         *([] if ends.folded else [odd]),
-        *(n.reshape(-1)[channels].reshape(-1, width) for n in numbers_of(c, q, ends.made, padded)),
+        *_numbers(width, c, q, ends, channels, padded),
     ]
     return np.concatenate(rows, axis=1, dtype=np.int32).view(np.uint32).reshape(-1)
+
+
+def _numbers(
+    width: int, c: Contraction, q: Quantisation, ends: Ends, channels: slice, padded: int
+) -> list[Array]:
+    """What `held` names, int32 [group of `width` of the channels, width] each."""
+
+    def grouped(even: Array, odd: Array) -> Array:
+        mixed: Array = np.where(np.arange(even.size) % 2, odd.reshape(-1), even.reshape(-1))
+        return mixed[channels].reshape(-1, width)
+
+    of_both = zip(*(numbers_of(c, q, made, padded) for made in ends.of_pair), strict=True)
+    return [grouped(*pair) for pair in of_both]
 
 
 def numbers_of(c: Contraction, q: Quantisation, made: Form, width: int) -> list[Array]:

@@ -82,7 +82,6 @@ def triples(c: Contraction, q: Quantisation) -> Tile | None:
             "stores": found,
             "held": held(q, made),
             **ends.params,
-            "unsure": stores(c, ends.unsure)[0],
             "ordered": fours,
             "lanes": 3 if fours else 1,
             "apart": not fours,  # each pixel is gathered before its words are put among the others

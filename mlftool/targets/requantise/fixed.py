@@ -68,16 +68,22 @@ class Fixed:
         numbers, limits = f"{acc}, {m}, {self.add}, {self.shift}", f"{self.lo}, {self.hi}"
         return f"mlf_requantize_fixed({numbers}, {limits})"
 
+    def group_text(self, acc: str, m: str) -> str:
+        """The same of a group of channels: C variable `sure` says that all have a multiplier."""
+        numbers = f"{acc}, {m}, {self.add}, {self.shift}"
+        return f"mlf_requantize_group(sure, {numbers}, {self.zero_point}, {self.lo}, {self.hi})"
+
     def raised_by(self, bits: int, largest: Array) -> Fixed | None:
-        """The form of accumulators times 2^bits, for channels that have a multiplier; int64
-        [channel] `largest` are the greatest absolute values before that. None if 32 bits do not
-        hold all."""
+        """The form of accumulators times 2^bits; int64 [channel] `largest` are the greatest
+        absolute values before that. None if 32 bits do not hold all, or if floats lose bits."""
         sums = float((largest * self.multiplier.astype(float)).max() * 2.0 ** (self.left - 32))
         most = (sums + abs(int(self.add)) + 1) * 2.0**bits
         fits = most < 2**31 and largest.max() * 2.0 ** (self.left + bits) < 2**31
-        if not fits or self.shift + bits > 31:
+        normal = self.scale.min() >= np.finfo(np.float32).tiny * 2.0 ** (self.left + bits)
+        if not fits or not normal or self.shift + bits > 31:
             return None
-        return replace(self, add=self.add * (1 << bits), shift=self.shift + bits)
+        add, shift = self.add * (1 << bits), self.shift + bits
+        return replace(self, add=add, shift=shift, left=self.left + bits)
 
     def soft_text(self, acc: str, m: str, scale: str, zero_point: int) -> str:
         """The same without operations on floats, given a rough multiplier, the scale of `lowered`

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mlftool.frozen import frozen
+from mlftool.frozen import frozen, replace
 from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, largest, requantize, scale_operand
-from mlftool.targets.requantise.fixed import fixed
+from mlftool.targets.requantise.fixed import Fixed, fixed
 from mlftool.targets.requantise.once import once
 from mlftool.targets.requantise.twice import away, one_sided
 
@@ -26,34 +26,36 @@ class At:
         return f"{name}{self.held}" if self.held else f"{name}[{self.channel}]"
 
 
+Pattern = Callable[[str, At], str]
+
+
 @frozen
 class Form:
     """`pattern` is the C of a sum times 2^left, and of where numbers are, as a stored value.
 
-    `sure` is the same of a channel whose first hoist is not negative, if others take longer, and
-    `upper` of a sum times 256, which only such channels have. `hoists` are the operands that a loop
-    over one channel's sums may read before it.
+    `hoists` are the operands that a loop over one channel's sums may read before it. If some
+    channels take longer than others, whose first hoist is not negative, `sure` is the same of the
+    latter, and `group` of all where C variable `sure` says that none of some channels takes longer.
+    `upper` is the form of a sum times 256.
     """
 
-    pattern: Callable[[str, At], str]
+    pattern: Pattern
     operands: tuple[Operand, ...]
     left: int = 0
     hoists: tuple[Operand, ...] = ()
     includes: tuple[str, ...] = ()
-    sure: Callable[[str, At], str] | None = None
-    upper: Callable[[str, At], str] | None = None
+    sure: Pattern | None = None
+    group: Pattern | None = None
+    upper: Form | None = None
 
     def text(self, acc: str, channel: str, held: str = "") -> str:
         """C text of what is stored for a sum; variables `<name><held>` hold the hoists."""
-        return self.pattern(self._scaled(acc), At(channel, held if self.hoists else ""))
+        return self.by(self.pattern, acc, channel, held)
 
-    def sure_text(self, acc: str, channel: str, held: str, raised: bool) -> str:
-        """The same where the channel has what `sure` and `upper` need; `raised`: the sum is times
-        256."""
-        at = At(channel, held)
-        if raised and self.upper:
-            return self.upper(acc, at)
-        return (self.sure or self.pattern)(self._scaled(acc), at)
+    def by(self, pattern: Pattern | None, acc: str, channel: str, held: str) -> str:
+        """The same by another of its patterns, if it has that."""
+        at = At(channel, held if self.hoists else "")
+        return (pattern or self.pattern)(self._scaled(acc), at)
 
     def _scaled(self, acc: str) -> str:
         return f"{acc} * {Number(1 << self.left)}" if self.left else acc
@@ -82,13 +84,20 @@ def integer(c: Contraction, q: Quantisation, multiple: int = 1) -> Form | None:
     fix = fixed(c, q)
     if fix is None:
         return None
-    coded, left = fix.coded(multiple), fix.left
-    up = fix.raised_by(8 - left, largest(c, q))
-    return Form(
-        lambda acc, at: fix.text(acc, at("m")),
-        (coded,),
-        left,
-        (coded,),
-        sure=(lambda acc, at: fix.sure_text(acc, at("m"))) if fix.exact.any() else None,
-        upper=None if up is None else lambda acc, at: up.sure_text(acc, at("m")),
+    raised = fix.raised_by(8 - fix.left, largest(c, q))
+    return _single(
+        fix, fix.left, multiple, None if raised is None else _single(raised, 0, multiple)
+    )
+
+
+def _single(fix: Fixed, left: int, multiple: int, upper: Form | None = None) -> Form:
+    """`left`: by how much the kernel's sums have to be multiplied."""
+    coded = fix.coded(multiple)
+    made = Form(lambda acc, at: fix.text(acc, at("m")), (coded,), left, (coded,), upper=upper)
+    if not fix.exact.any() or not fix.narrow:
+        return made
+    return replace(
+        made,
+        sure=lambda acc, at: fix.sure_text(acc, at("m")),
+        group=lambda acc, at: fix.group_text(acc, at("m")),
     )

@@ -52,29 +52,17 @@ MLF_KERNEL void tvmgen_dsp_triples_qlinearconv(const int8_t *x, const uint32_t *
       const int32_t acc11 = mlf_raised_sum(all1, acc10);
       const int32_t acc21 = mlf_raised_sum(all2, acc20);
       wp += 2;
-      if ((m0 | m1) >= 0) {
-        to[0] = (int8_t)mlf_requantize_fixed(acc00, m0, -1020, 3, -128, 127);
-        to[4] = (int8_t)mlf_requantize_fixed(acc10, m0, -1020, 3, -128, 127);
-        to[8] = (int8_t)mlf_requantize_fixed(acc20, m0, -1020, 3, -128, 127);
-        to++;
-        MLF_HIDE(to);
-        to[0] = (int8_t)mlf_requantize_fixed(acc01, m1, -261120, 11, -128, 127);
-        to[4] = (int8_t)mlf_requantize_fixed(acc11, m1, -261120, 11, -128, 127);
-        to[8] = (int8_t)mlf_requantize_fixed(acc21, m1, -261120, 11, -128, 127);
-        to++;
-        MLF_HIDE(to);
-      } else {
-        to[0] = (int8_t)mlf_requantize_either(acc00, m0, -1020, 3, -128, -128, 127);
-        to[4] = (int8_t)mlf_requantize_either(acc10, m0, -1020, 3, -128, -128, 127);
-        to[8] = (int8_t)mlf_requantize_either(acc20, m0, -1020, 3, -128, -128, 127);
-        to++;
-        MLF_HIDE(to);
-        to[0] = (int8_t)mlf_requantize_either((acc01 >> 8), m1, -1020, 3, -128, -128, 127);
-        to[4] = (int8_t)mlf_requantize_either((acc11 >> 8), m1, -1020, 3, -128, -128, 127);
-        to[8] = (int8_t)mlf_requantize_either((acc21 >> 8), m1, -1020, 3, -128, -128, 127);
-        to++;
-        MLF_HIDE(to);
-      }
+      const bool sure = (m0 | m1) >= 0;
+      to[0] = (int8_t)mlf_requantize_group(sure, acc00, m0, -1020, 3, -128, -128, 127);
+      to[4] = (int8_t)mlf_requantize_group(sure, acc10, m0, -1020, 3, -128, -128, 127);
+      to[8] = (int8_t)mlf_requantize_group(sure, acc20, m0, -1020, 3, -128, -128, 127);
+      to++;
+      MLF_HIDE(to);
+      to[0] = (int8_t)mlf_requantize_group(sure, acc01, m1, -261120, 11, -128, -128, 127);
+      to[4] = (int8_t)mlf_requantize_group(sure, acc11, m1, -261120, 11, -128, -128, 127);
+      to[8] = (int8_t)mlf_requantize_group(sure, acc21, m1, -261120, 11, -128, -128, 127);
+      to++;
+      MLF_HIDE(to);
     }
   }
 }
