@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 
 from mlftool.frozen import frozen
@@ -68,7 +71,11 @@ def best_placement(
         sorted(intervals, key=lambda i: (-i.size_bytes * (i.last - i.first + 1), i.first, i.name)),
         sorted(intervals, key=lambda i: (i.first, -i.size_bytes, i.name)),
     ]
-    best = min((first_fit(o, overlaps) for o in orders), key=lambda p: _height(intervals, p))
+    best = first_fit(orders[0], overlaps)
+    for other in orders[1:]:
+        if _height(intervals, best) == bound:
+            return best
+        best = min(best, first_fit(other, overlaps), key=lambda p: _height(intervals, p))
     order = list(orders[0])
     for _ in range(min(SEARCH_ROUNDS, SEARCH_STEPS // max(1, len(order) ** 2))):
         if _height(intervals, best) == bound:
@@ -91,22 +98,25 @@ def first_fit(
 ) -> dict[str, int]:
     """Each block, in turn, at the lowest offset that is free during its whole life."""
     offsets: dict[str, int] = {}
-    done: list[Interval] = []
+    done: list[tuple[int, int, int, int, Interval]] = []  # by offset: bytes and steps of each
+    partners: dict[str, set[str]] = defaultdict(set)
+    for one, other in overlaps:
+        partners[one].add(other)
+        partners[other].add(one)
     for block in order:
-        alive = sorted(
-            (o for o in done if o.first <= block.last and block.first <= o.last),
-            key=lambda o: offsets[o.name],
-        )
-        if any((o.name, block.name) in overlaps or (block.name, o.name) in overlaps for o in alive):
-            offsets[block.name] = _beside_partner(block, alive, offsets, overlaps)
-        else:
-            at = 0
-            for other in alive:
-                if offsets[other.name] - at >= block.size_bytes:
+        size, first, last, free = block.size_bytes, block.first, block.last, 0
+        for at, end, born, dead, _ in done:
+            if born <= last and first <= dead:
+                if at - free >= size:
                     break
-                at = max(at, offsets[other.name] + other.size_bytes)
-            offsets[block.name] = at
-        done.append(block)
+                if end > free:
+                    free = end
+        if not partners[block.name].isdisjoint(offsets):
+            alive = [o for *_, o in done if o.first <= last and first <= o.last]
+            if any(o.name in partners[block.name] for o in alive):
+                free = _beside_partner(block, alive, offsets, overlaps)
+        offsets[block.name] = free
+        insort(done, (free, free + size, first, last, block), key=itemgetter(0))
     return offsets
 
 

@@ -88,6 +88,32 @@ def test_only_what_may_overlap_does(
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    interval_sets(),
+    st.lists(st.tuples(st.integers(-400, 99), st.integers(99, 400)), min_size=30, max_size=30),
+)
+def test_first_fit_is_the_lowest_place(
+    intervals: list[Interval], distances: list[tuple[int, int]]
+) -> None:
+    handovers = [(a, b) for a in intervals for b in intervals if a.last == b.first != a.first]
+    overlaps = {(a.name, b.name): d for (a, b), d in zip(handovers, distances, strict=False)}
+    placed = first_fit(intervals, overlaps)
+
+    def fits(block: Interval, at: int, others: list[Interval]) -> bool:
+        return all(
+            at + block.size_bytes <= placed[o.name]
+            or placed[o.name] + o.size_bytes <= at
+            or may_overlap(overlaps, block.name, at, o.name, placed[o.name])
+            for o in others
+            if overlap_in_time(block, o)
+        )
+
+    for k, block in enumerate(intervals):
+        lowest = next(at for at in range(0, 1 << 20, 16) if fits(block, at, intervals[:k]))
+        assert placed[block.name] == lowest
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(interval_sets())
 def test_the_search_never_loses_to_first_fit(intervals: list[Interval]) -> None:
     bound, _ = lower_bound(intervals, 12)
