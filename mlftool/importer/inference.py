@@ -21,10 +21,8 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
 from mlftool.onnx_rules.protos import domain_of, op_name
 from mlftool.onnx_rules.scope import CONSTANT, Next, Outcome, Refuse, Scope
-from mlftool.ops import UnsupportedError
-
-# Without inference of their own, or deprecated, which onnx refuses: the type is the input's.
-LIKE_FIRST = ("GroupNormalization", "StringNormalizer")
+from mlftool.ops import Trait, UnsupportedError, has
+from mlftool.ops.base import known
 
 
 def inferred(scope: Scope, node: NodeProto) -> Outcome:
@@ -54,10 +52,6 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
 
 def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
     types = {n: type_proto(scope.types[n], scope.symbols_of(n)) for n in node.input if n}
-    if op_name(node) in LIKE_FIRST:
-        if text := untaken(node, opset_of(node, scope.opsets), scope.types):
-            raise Refuse("MLF0303", text)
-        return {node.output[0]: types[node.input[0]]}
     data = {
         n: np_helper.from_array(_wide(dtype.texts(scope.consts[n])))
         for n in node.input
@@ -79,24 +73,21 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
         respelt = helper.make_node(node.op_type, [*node.input, *values], node.output)
         other = _asked(scope, respelt, newest, types | kinds, data | values) if values else ""
         found = found if isinstance(other, str) else other
+    if has(op_name(node), Trait.LIKE_FIRST) and (isinstance(found, str) or _is_open(found)):
+        if text := untaken(node, opset, scope.types):
+            raise Refuse("MLF0303", text)
+        return dict.fromkeys(node.output, types[node.input[0]])
     if isinstance(found, str):
         raise Refuse("MLF0303", f"is not valid: {found}")
-    if schema.outputs[-1].name == "mask" and not has_shape(found.get(node.output[-1])):
-        return {name: types[node.input[0]] for name in node.output}  # of an old opset
-    if op_name(node) == "GatherND":  # onnx leaves the shape of a scalar open
-        picked, places = (scope.types[n] for n in node.input)
-        if places.shape == (len(picked.shape),) and not any(scope.symbols_of(node.input[1])):
-            return {node.output[0]: type_proto(TensorType(picked.dtype, ()))}
-    if op_name(node) == "PRelu" and scope.opsets[""] >= 7:
-        given = [scope.types[n] for n in node.input]
-        try:
-            wider = np.broadcast_shapes(*(t.shape for t in given))
-        except ValueError:
-            shown = " and ".join(map(str, given))
-            raise Refuse("MLF0303", f"{shown} do not broadcast") from None
-        if wider != given[0].shape:
-            return {node.output[0]: type_proto(TensorType(given[0].dtype, wider))}
-    return found
+    record = known(op_name(node))
+    wanted = record.typed(scope, node) if record and record.typed else None
+    return found if wanted is None else {node.output[0]: type_proto(wanted)}
+
+
+def _is_open(found: Mapping[str, Any]) -> bool:
+    """Whether the shape or an extent of an output is not known."""
+    dims = (d for p in found.values() for d in p.tensor_type.shape.dim)
+    return not all(map(has_shape, found.values())) or not all(d.WhichOneof("value") for d in dims)
 
 
 def _wide(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -129,9 +120,7 @@ def _respelt_is_better(node: NodeProto, found: Mapping[str, Any]) -> bool:
     """Whether a shape is open, as of an old Slice whose axes are in no order, or an extent, as of
     one that ends before it starts; or something counts from the end or is in no order, which onnx's
     inference of an old Squeeze or Unsqueeze takes for something else."""
-    dims = (d for p in found.values() for d in p.tensor_type.shape.dim)
-    known = all(map(has_shape, found.values())) and all(d.WhichOneof("value") for d in dims)
-    return not known or any(
+    return _is_open(found) or any(
         min(a.ints) < 0 or [*a.ints] != sorted(a.ints) for a in node.attribute if a.ints
     )
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, TypeGuard
 
+from onnx import NodeProto
+
 from mlftool.frozen import field, frozen, replace
 from mlftool.ir.edit import Editor
 from mlftool.ir.external import Part
@@ -14,7 +16,7 @@ from mlftool.ir.operations import NOTHING, Operations
 from mlftool.ir.relay import Rule as RelayRule
 from mlftool.onnx_rules.boxes import Maker
 from mlftool.onnx_rules.draft import Change
-from mlftool.onnx_rules.scope import Rule
+from mlftool.onnx_rules.scope import Rule, Scope
 from mlftool.onnx_rules.shaping import Bounds, Shaper
 from mlftool.onnx_rules.steps import Steps
 
@@ -56,6 +58,8 @@ class Trait(Enum):
     SCAN = auto()  # one for each element of sequences
     EARLY = auto()  # onnxruntime has it in opsets before its first, for which exporters wrote it
     OF_SHAPE = auto()  # its value follows from its input's shape
+    # What onnx's inference leaves open of its outputs' types is the first input's.
+    LIKE_FIRST = auto()
     SHAPE = auto()  # the extents, at run time, of the tensor that attribute `of` names
 
 
@@ -255,6 +259,7 @@ Affine = tuple[Array, Array] | None  # factor, addend
 Value = Callable[[Known, Attributes, int], Array]
 Bid = Callable[[View], "Kernel | None"]
 Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
+Typed = Callable[[Scope, NodeProto], "TensorType | None"]
 # All that an attribute may be, or what is wrong with its text, "" for nothing.
 Words = Iterable[str] | Callable[[str], str]
 Expansion = Callable[[Steps], None]
@@ -290,6 +295,7 @@ class Op:
     # Of elementwise operators and tables: the value of an element in C, and its headers.
     expression: Expression | None = None
     includes: tuple[str, ...] = ()
+    typed: Typed | None = None  # the output's type where onnx's inference leaves or mistakes it
     checks: tuple[Callable[[Facts], str], ...] = ()  # what is wrong with a node, or ""
     forms: Callable[[Attributes], Forms] | None = None  # of its inputs' axes
     signature: Signature | None = None  # where the onnx package has no schema

@@ -10,13 +10,14 @@ from operator import add, mul, sub
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 
 from mlftool.ir import relay
 from mlftool.ir.dtype import float64
 from mlftool.ir.graph import Node, TensorType
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import Draft
-from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.scope import Refuse, Scope
 from mlftool.onnx_rules.shaping import Bounds, Element, exactly, largest_of, least_of, reckoned
 from mlftool.ops.base import Affine, Attributes, Facts, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
@@ -184,6 +185,19 @@ def _one_sided_broadcast(scope: Scope, d: Draft) -> None:
     d.inputs[1] = d.reshaped(scope, d.inputs[1], TensorType(y.dtype, y.shape + (1,) * after))
 
 
+def _widened(scope: Scope, node: NodeProto) -> TensorType | None:
+    """PRelu's output where slopes are wider than the input, which older opsets do not allow."""
+    given = [scope.types[n] for n in node.input]
+    if scope.opsets[""] < 7:
+        return None
+    try:
+        wider = np.broadcast_shapes(*(t.shape for t in given))
+    except ValueError:
+        text = f"{' and '.join(map(str, given))} do not broadcast"
+        raise Refuse("MLF0303", text) from None
+    return TensorType(given[0].dtype, wider) if wider != given[0].shape else None
+
+
 def _slope_per_channel(scope: Scope, d: Draft) -> None:
     """Before 7 a vector of slopes went along the channels, axis 1."""
     x, slope = d.types[0], d.types[1]
@@ -283,7 +297,14 @@ elementwise(
 elementwise(
     "Max", _extreme(">"), Trait.STEPWISE, bounds=_each(largest_of), relay=relay.variadic("maximum")
 )
-elementwise("PRelu", _prelu, Trait.SLOPE, relay=_relay_prelu, older=((7, _slope_per_channel),))
+elementwise(
+    "PRelu",
+    _prelu,
+    Trait.SLOPE,
+    typed=_widened,
+    relay=_relay_prelu,
+    older=((7, _slope_per_channel),),
+)
 elementwise("BitShift", _shift, relay=_relay_shift)
 elementwise(
     "Where",

@@ -16,7 +16,7 @@ import numpy as np
 from onnx import NodeProto
 
 from mlftool.ir.dtype import int64
-from mlftool.ir.graph import Node, View
+from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.operations import of_text
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import ALONE, each_alone, filled, keep_shape
@@ -226,7 +226,21 @@ def _gathered(f: Facts) -> str:
     return on_axes(f, batch, places.shape[-1])
 
 
-@op("GatherND", Trait.MOVES_DATA, moved=FIRST, checks=(_gathered,), extents=_gather_boxes)
+def _scalar(scope: Scope, node: NodeProto) -> TensorType | None:
+    """Where indices pick one element."""
+    x, indices = (scope.types[n] for n in node.input)
+    one = indices.shape == (len(x.shape),) and not any(scope.symbols_of(node.input[1]))
+    return TensorType(x.dtype, ()) if one else None
+
+
+@op(
+    "GatherND",
+    Trait.MOVES_DATA,
+    moved=FIRST,
+    typed=_scalar,
+    checks=(_gathered,),
+    extents=_gather_boxes,
+)
 def gather_nd(v: View) -> Kernel:
     """y[b, j, i] = x[b, indices[b, j, 0], indices[b, j, 1] ..., i]."""
     shape, indices = v.x(0).shape, v.x(1).shape

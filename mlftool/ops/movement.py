@@ -154,7 +154,13 @@ def copy(v: View) -> Kernel:
     return copied(v, "copy", [v.y.elements], "i0")
 
 
-old("Dropout", Trait.KEPT, checks=(_dropout,), resolve=_without_dropout, extents=as_it_is)
+old(
+    "Dropout",
+    *(Trait.KEPT, Trait.LIKE_FIRST),
+    checks=(_dropout,),
+    resolve=_without_dropout,
+    extents=as_it_is,
+)
 op(
     "Identity",
     *(Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY),

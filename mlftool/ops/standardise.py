@@ -249,7 +249,7 @@ def instance_normalisation(v: View) -> Kernel:
 
 @op(
     "GroupNormalization",
-    *(Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE),
+    *(Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE, Trait.LIKE_FIRST),
     extents=OF_BATCHES,
     checks=(_channels,),
 )

@@ -17,7 +17,7 @@ from mlftool.ir.operations import times
 from mlftool.onnx_rules.boxes import Made, filled, static_input
 from mlftool.onnx_rules.protos import plain_attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
-from mlftool.ops.base import Facts, Kernel, Operand, Signature, UnsupportedError, op
+from mlftool.ops.base import Facts, Kernel, Operand, Signature, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.extents import boxed
 from mlftool.ops.scalar import Exact, Scalar, around, c_string
@@ -114,7 +114,7 @@ def _words_left(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made
     return Made({0: (x.dtype, x.shape, len(x.shape) - 1)})
 
 
-@op("StringNormalizer", makes=_words_left)
+@op("StringNormalizer", Trait.LIKE_FIRST, makes=_words_left)
 def normalize(v: View) -> Kernel:
     """The strings in another case, without stop words, and how many are left: one if none is."""
     change = str(v.attr("case_change_action", "NONE"))

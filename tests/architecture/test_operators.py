@@ -36,7 +36,7 @@ RULE = (*PASS, "s", "steps", "result", "make_node", "_node")
 # operators that a file of the importer says something of. A rule that makes a node of an operator
 # says nothing of it.
 IN_FOUR_FILES = 14
-IN_IMPORTER = 27
+IN_IMPORTER = 23
 # Files that read and write ONNX models as exporters do, before anything is imported: they know
 # operators by the names of the standard.
 QUANTIZE = {"network.py", "prepare.py", "reference.py", "studio.py", "write.py"}
