@@ -330,7 +330,8 @@ mlf_compile(
 ```
 
 The archive is built in one fixed configuration: host tests, every firmware image and a plain
-`bazel build` share one action, independent of `--copt`, `--platforms` and `-c`.
+`bazel build` share one action, independent of `-c`, `--platforms`, `--copt` and other options of C, of
+coverage and of mlftool's settings for C, on the command line or in a transition of yours.
 
 A `select()` is resolved in that configuration: it sees `--define`s and your own build settings,
 but not the platform and mode.

@@ -8,7 +8,30 @@ from collections import Counter
 import pytest
 from nested import Workspace
 
+# What a user's rule changes on the way to a model, besides mode and platform.
+VARIANT = """
+C = ["//command_line_option:" + name for name in ("conlyopt", "copt", "cxxopt", "features", "linkopt")]
+
+def _change(_settings, _attr):
+    return {option: ["-DVARIANT"] for option in C}
+
+_variant = transition(implementation = _change, inputs = [], outputs = C)
+
+def _variant_impl(ctx):
+    return [DefaultInfo(files = depset(ctx.files.of))]
+
+variant = rule(
+    implementation = _variant_impl,
+    attrs = {
+        "of": attr.label_list(cfg = _variant),
+        "_allowlist_function_transition": attr.label(
+            default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
+        ),
+    },
+)
+"""
 PACKAGE = """
+load(":variant.bzl", "variant")
 load(
     "@mlftool//rules:defs.bzl",
     "mlf_arena_test", "mlf_cc_library", "mlf_firmware", "mlf_import", "mlf_model", "mlf_module",
@@ -68,6 +91,7 @@ mlf_model(
     target = "cortex-m4",
     tuning = "tuned",
 )
+variant(name = "variant", of = ["both", "tuned", "vibration_int8_host_archive"])
 """
 # What is made once, and how often: what it makes there is the same for all configurations.
 ONCE = {
@@ -79,6 +103,15 @@ ONCE = {
     "MlfArena": 2 * 2,
 }
 MODES = ("fastbuild", "opt", "dbg")
+# What else a command line changes: none of it changes a model.
+MORE = (
+    "--collect_code_coverage",
+    "--copt=-g",
+    "--@mlftool//rules/settings:copts=-O3",
+    "--@mlftool//rules/settings:board=@mlftool//crt:headers",
+    "--@mlftool//rules/settings:platform_hooks=@mlftool//crt:headers",
+    "--@mlftool//crt:crt_config=@mlftool//crt:headers",
+)
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +120,7 @@ def shared(built: Workspace) -> Workspace:
     folder = built.folder / "shared"
     folder.mkdir()
     (folder / "BUILD.bazel").write_text(PACKAGE)
+    (folder / "variant.bzl").write_text(VARIANT)
     built.build("@models//gesture_int8:host_archive")
     (archive,) = (built.folder / "bazel-bin/external/models/gesture_int8").glob("host.tar")
     (folder / "foreign.tar").write_bytes(archive.read_bytes())
@@ -114,9 +148,10 @@ def test_every_mode_and_board_asks_for_the_same_actions(shared: Workspace, platf
     options = [f"--platforms=@mlftool//rules/platforms:{platform}"] if platform else []
 
     modes = [made(shared, f"--compilation_mode={mode}", *options) for mode in MODES]
+    modes.append(made(shared, *MORE, *options))
 
     assert {name: len(paths) for name, paths in modes[0].items()} == ONCE
-    assert modes == [modes[0]] * 3
+    assert modes == [modes[0]] * 4
 
 
 def test_three_modes_compile_each_model_once(shared: Workspace) -> None:
