@@ -31,12 +31,13 @@ _PARTS = ".parts"
 @frozen
 class _Appended:
     """State number `state` of a loop, to which `node` of the body appends along `axis`. `none`: its
-    type without elements."""
+    type without elements. `copies`: nodes that only copy the state before."""
 
     state: int
     node: NodeProto
     axis: int
     none: TensorType
+    copies: tuple[NodeProto, ...]
 
 
 def appended_states(c: Control) -> list[_Appended]:
@@ -45,29 +46,44 @@ def appended_states(c: Control) -> list[_Appended]:
     count = len(c.inputs) - 2
     if len(body.input) != count + 2 or len(body.output) <= count:
         return []
-    makers = {n.output[0]: n for n in body.node if _joins(n)}
+    makers = {n.output[0]: n for n in body.node if n.output}
     read = Counter(name for node in body.node for name in reads(node))
     read.update(o.name for o in body.output)
     found = []
     for k in range(count):
         state, made = body.input[2 + k].name, body.output[1 + k].name
         node, first = makers.get(made), c.inputs[2 + k]
-        if node is None or node.input[0] != state or len(node.input) < 2:
+        if node is None or not _has(node, Trait.JOIN) or len(node.input) < 2:
             continue
         type_, axis = c.type(first), attributes(node).get("axis")
         rank = len(type_.shape)
-        if not read[state] == read[made] == 1 or not isinstance(axis, int):
+        copies = _copies(node.input[0], makers, type_)
+        begun = copies[-1].input[0] if copies else node.input[0]
+        once = [state, made, *(n.output[0] for n in copies)]
+        if begun != state or any(read[n] != 1 for n in once) or not isinstance(axis, int):
             continue
         if -rank <= axis < rank and not any(c.scope.symbols_of(first)):
             axis %= rank
             shape = (*type_.shape[:axis], 0, *type_.shape[axis + 1 :])
-            found.append(_Appended(k, node, axis, TensorType(type_.dtype, shape)))
+            found.append(_Appended(k, node, axis, TensorType(type_.dtype, shape), copies))
     return found
 
 
-def _joins(node: NodeProto) -> bool:
+def _copies(name: str, makers: Mapping[str, NodeProto], type_: TensorType) -> tuple[NodeProto, ...]:
+    """The nodes between a tensor of this type and `name` that change nothing; the last one first.
+    A scripted torch.cat casts what it joins to the type that it has."""
+    to, found = type_.dtype.onnx, list[NodeProto]()
+    while (node := makers.get(name)) and _has(node, Trait.IDENTITY) and node not in found:
+        if attributes(node).get("to", to) != to:
+            break
+        found.append(node)
+        name = node.input[0]
+    return tuple(found)
+
+
+def _has(node: NodeProto, trait: Trait) -> bool:
     operator = known(op_name(node))
-    return operator is not None and Trait.JOIN in operator.traits
+    return operator is not None and trait in operator.traits
 
 
 def import_appending(c: Control, appended: Sequence[_Appended]) -> Work[Outcome]:
@@ -115,7 +131,8 @@ def _scanning(
     changed.input.extend([*body.input[:2], *(body.input[2 + k] for k in left)])
     ends = [body.output[0], *(body.output[1 + k] for k in left), *body.output[1 + states :]]
     changed.output.extend(ends)
-    changed.node.extend(body.node)
+    gone = {n.output[0] for a in appended.values() for n in a.copies}
+    changed.node.extend(n for n in body.node if not gone.intersection(n.output))
     firsts = {a.node.output[0]: none for none, a in appended.items()}
     for node in changed.node:
         if node.output and (none := firsts.get(node.output[0])):

@@ -3,7 +3,7 @@ changes, at places that are worked out beside it (importer/shaped.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from mlftool.ops.base import UnsupportedError, shown
 SAID = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel"}
 SAID |= {"nearest_mode": "round_prefer_floor", "keep_aspect_ratio_policy": "stretch"}
 TAKEN = {
-    "mode": ("nearest", "linear"),
+    "mode": ("nearest", "linear", "cubic"),
     "coordinate_transformation_mode": (
         *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"),
         *("align_corners", "asymmetric"),
@@ -47,7 +47,10 @@ def resize_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     for axis in range(rank):
         if extents[axis] != shape[axis]:
             at = _coordinates(s, words, shape[axis], bounds[axis], s.extent(extents[axis]))
-            value = _along(s, words, value, axis, rank, shape[axis], at)
+            if words["mode"] == "cubic":
+                value = _cubic(s, attrs, value, axis, shape, at)
+            else:
+                value = _along(s, words, value, axis, rank, shape[axis], at)
     s.result("Identity", value)
     return Box(bounds, tuple(extents))
 
@@ -61,8 +64,8 @@ def _words(s: Shaping, attrs: Mapping[str, Any]) -> dict[str, str]:
             raise UnsupportedError(f"{text}; supported: {', '.join(taken)}")
     if attrs.get("antialias", 0):
         raise UnsupportedError("sizes are known only at run time with antialias; supported: none")
-    if words["mode"] == "linear" and not s.type(0).dtype.is_float:
-        text = f"sizes are known only at run time of a linear image of {s.type(0).dtype}"
+    if words["mode"] != "nearest" and not s.type(0).dtype.is_float:
+        text = f"sizes are known only at run time of a {words['mode']} image of {s.type(0).dtype}"
         raise UnsupportedError(f"{text}; supported: floats")
     return words
 
@@ -120,3 +123,54 @@ def _along(
     low = s("Gather", value, place(first), axis=axis)
     high = s("Gather", value, place(s("Add", first, real(1))), axis=axis)
     return s("Add", s("Mul", low, s("Sub", one, share)), s("Mul", high, share))
+
+
+def _cubic(
+    s: Shaping, attrs: Mapping[str, Any], value: str, axis: int, shape: Sequence[int], at: str
+) -> str:
+    """`value` at coordinates `at` of its `axis`, of the four elements around each; elements outside
+    of the image are its first and last, or are left out where `exclude_outside` says so."""
+
+    def real(number: float) -> str:
+        return s.steps.const(number, np.float32)
+
+    low = s("Floor", at)
+    share, last = s("Sub", at, low), real(shape[axis] - 1)
+    places = [s("Add", low, real(k)) for k in (-1, 0, 1, 2)]
+    weights = _cubic_weights(s, share, attrs.get("cubic_coeff_a", -0.75))
+    if attrs.get("exclude_outside", 0):
+        near = [s("Equal", p, s("Clip", p, real(0), last)) for p in places]
+        weights = [s("Where", n, w, real(0)) for n, w in zip(near, weights, strict=True)]
+        total = s("Sum", *weights)
+        weights = [s("Div", w, total) for w in weights]
+    parts = []
+    for p, weight in zip(places, weights, strict=True):
+        index = s("Cast", s("Clip", p, real(0), last), to=dtype.int64.onnx)
+        factor = s("Cast", weight, to=s.type(0).dtype.onnx)
+        if axes := list(range(1, len(shape) - axis)):
+            factor = s("Unsqueeze", factor, s.number(axes))
+        parts.append(s("Mul", s("Gather", value, index, axis=axis), factor))
+    return s("Sum", *parts)
+
+
+def _cubic_weights(s: Shaping, share: str, a: float) -> list[str]:
+    """Of the elements at distances 1 + share, share, 1 - share and 2 - share."""
+
+    def real(number: float) -> str:
+        return s.steps.const(number, np.float32)
+
+    def along(x: str, *coefficients: float) -> str:
+        """A polynomial, its highest power first."""
+        value = real(coefficients[0])
+        for c in coefficients[1:]:
+            value = s("Add", s("Mul", value, x), real(c))
+        return value
+
+    other = s("Sub", real(1), share)
+    near, far = (a + 2, -(a + 3), 0, 1), (a, -5 * a, 8 * a, -4 * a)
+    return [
+        along(s("Add", share, real(1)), *far),
+        along(share, *near),
+        along(other, *near),
+        along(s("Add", other, real(1)), *far),
+    ]

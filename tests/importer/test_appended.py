@@ -42,9 +42,11 @@ def loop(body: str, first: str = "0,3", state: str = "n,3", n: str = "", more: s
 FOUR = "Constant <value_int = 4> ()"
 SHORT = "s2 = Concat <axis = 0> (s, part)"
 TWO = "less = Neg(part) s2 = Concat <axis = 0> (s, part, less)"
+COPIED = "same = Cast <to = 1> (s) again = Identity(same) s2 = Concat <axis = 0> (again, part)"
 COLUMN = "column = Transpose(part) s2 = Concat <axis = -1> (s, column)"
 CASES = {
     "constant": (loop(SHORT, n=FOUR), {}, FIXED),
+    "copied": (loop(COPIED, n=FOUR), {}, FIXED),
     "after_some": (loop(SHORT, "2,3", n=FOUR), {}, FIXED),
     "two_parts": (loop(TWO, n=FOUR), {}, FIXED),
     "columns": (loop(COLUMN, "3,1", "3,n", FOUR), {}, FIXED),

@@ -200,12 +200,12 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]]
 IMAGE = np.random.default_rng(0).normal(size=(1, 2, 4, 5)).astype(np.float32)
 
 
-def resized(mode: str, transform: str, nearest: str) -> str:
+def resized(mode: str, transform: str, nearest: str, more: str = "") -> str:
     """The last two axes, by sizes that are an input."""
     return f"""g (float[1,2,4,5] x, int64[2] s) => (float[1,2,a,b] y) {{
         front = Constant <value_ints = [1, 2]> () sizes = Concat <axis = 0> (front, s)
         y = Resize <mode = "{mode}", coordinate_transformation_mode = "{transform}",
-            nearest_mode = "{nearest}"> (x, , , sizes) }}"""
+            {more} nearest_mode = "{nearest}"> (x, , , sizes) }}"""
 
 
 TRANSFORMS = [
@@ -223,6 +223,9 @@ for transform in TRANSFORMS:
 for k, nearest in enumerate(ROUNDINGS):
     text = resized("nearest", TRANSFORMS[k], nearest)
     CASES[f"resize_nearest_{nearest}"] = (text, {"y": (1, 2, 9, 10)}, SIZES)
+for k, more in enumerate(("", "exclude_outside = 1,", "cubic_coeff_a = -0.5,")):
+    text = resized("cubic", TRANSFORMS[k + 2], "floor", more)
+    CASES[f"resize_cubic_{k}"] = (text, {"y": (1, 2, 9, 10)}, SIZES)
 # Masks of detectors: each is stretched to its own box, and put into an image.
 CASES["resize_in_a_loop"] = (
     """g (float[3,1,4,4] x, int64[3,2] s) => (float[3,6,6] y) {
@@ -293,7 +296,6 @@ def test_what_a_bound_must_be(case: str, shapes: dict[str, tuple[int, ...]], say
 @pytest.mark.parametrize(
     ("what", "says"),
     [
-        ('mode = "cubic"', "mode 'cubic'; supported: nearest, linear"),
         ("antialias = 1", "antialias; supported: none"),
         ('keep_aspect_ratio_policy = "not_larger"', "'not_larger'; supported: stretch"),
     ],
