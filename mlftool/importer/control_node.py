@@ -177,6 +177,7 @@ def _body(
             f"{outer.where}{where}: ",
             problems=outer.problems,
             limits_used=outer.limits_used,
+            unbounded=outer.unbounded,
             symbols={n: s for n in free if (s := outer.symbols_of(n))}
             | {n: s for n, s in boxes.items() if s},
         ),

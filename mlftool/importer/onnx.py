@@ -4,6 +4,7 @@ keeps the node, refuses it, or gives others that stand for it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
@@ -64,6 +65,9 @@ STAGES: tuple[Rule, ...] = (
 )
 
 
+ASSUMED = 64  # elements along each axis of a result without a limit, to find others
+
+
 @frozen
 class _Item:
     """A node that waits for stage number `stage`, or for what `then` says of it."""
@@ -115,7 +119,24 @@ def import_model(
     scope = _scope(model, file, input_shapes)
     before = len(scope.problems)
     scope = with_functions(scope, model)
-    return _imported(model.graph, name, scope, len(scope.problems) - before)
+    try:
+        return _imported(model.graph, name, scope, len(scope.problems) - before)
+    except MlfError as error:
+        raise MlfError([*error.problems, *_further(model, scope)]) from None
+
+
+def _further(model: ModelProto, scope: Scope) -> list[Problem]:
+    """Results within the model that need a limit, too, once those of `scope` that do have one."""
+    found: list[Problem] = []
+    limits = dict(scope.input_shapes)
+    while new := scope.unbounded.keys() - limits.keys():
+        limits |= {name: (ASSUMED,) * scope.unbounded[name] for name in new}
+        scope = with_functions(_scope(model, scope.file, limits), model)
+        with suppress(MlfError):
+            _imported(model.graph, "", scope, 0)
+        asked = [f"--input-shape {name}:" for name in scope.unbounded.keys() - limits.keys()]
+        found += [p for p in scope.problems if any(word in p.help for word in asked)]
+    return found
 
 
 def _scope(model: ModelProto, file: str, input_shapes: Mapping[str, Sequence[int]]) -> Scope:

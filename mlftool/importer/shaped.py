@@ -62,6 +62,8 @@ def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
         rank = len(box.bounds) if box else _rank(scope.inferred.get(out))
         if limit and rank not in (0, len(limit)):
             text += f"; {','.join(map(str, limit))} is given, but it has {rank} axes"
+        elif rank:
+            scope.unbounded[out] = rank
         given = f"--input-shape {out}:{_example(scope.inferred.get(out))} (input_shapes)"
         help = f"say how large it gets at most: {given}"
         help = "; or, ".join(filter(None, (help, constants(scope, integers(scope, node)))))

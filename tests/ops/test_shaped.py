@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -291,6 +292,21 @@ def test_what_a_bound_must_be(case: str, shapes: dict[str, tuple[int, ...]], say
     with pytest.raises(MlfError) as caught:
         compile_module(ModuleSpec(parser.parse_model(HEAD + CASES[case][0]), input_shapes=shapes))
     assert says in str(caught.value)
+
+
+def test_all_that_need_a_limit_are_named_at_once() -> None:
+    body = """g (float[4] v, int64 k, int64 n) => (float[M] z)
+        <bool t = {1}, int64 one = {1}, int64[1] all = {-1}> {
+        z = Loop (one, t) <body = b (int64 i, bool c) => (bool d, float[P] o) {
+            d = Identity(c) r = Range(i, k, one) a = Cast <to = 1> (r)
+            w = Range(i, n, one) e = Cast <to = 1> (w)
+            m = Reshape(n, all) p = Expand(e, m) q = ReduceSum <keepdims = 0> (p)
+            s = ReduceSum <keepdims = 0> (a) o = Add(s, q) }> }"""
+    model = parser.parse_model(HEAD + body)
+    with pytest.raises(MlfError) as caught:
+        compile_module(ModuleSpec(model))
+    asked = [re.findall(r"--input-shape (\w+):", p.help) for p in caught.value.problems]
+    assert asked == [["r"], ["w"], ["p"]]
 
 
 @pytest.mark.parametrize(
