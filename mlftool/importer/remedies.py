@@ -36,7 +36,7 @@ UNTAKEN = {
     for names, why in (
         ("BeamSearch GreedySearch Sampling WhisperBeamSearch", _SEARCH),
         ("SparseToDenseMatMul SparseAttention", _SPARSE),
-        ("MatMulBnb4 MatMulFpQ4", _BLOCKS),
+        ("MatMulFpQ4", _BLOCKS),
         ("MoE QMoE", _EXPERTS),
     )
     for name in names.split()

@@ -12,6 +12,8 @@ from mlftool.ops.base import UnsupportedError
 from mlftool.ops.microsoft import WINDOW, microsoft, turned
 from mlftool.ops.softmax_integers import FLOATS
 
+INT64 = onnx.TensorProto.INT64
+
 
 @microsoft(QLinearSigmoid="xx?x?", QLinearLeakyRelu="xx?x? alpha", boxes=True)
 def _quantised_unary(s: Steps) -> None:
@@ -150,46 +152,114 @@ def _matmul_of_bits(s: Steps) -> None:
     if min(n, k, size) < 1:
         raise Refuse("MLF0303", f"N, K and block_size are {n}, {k} and {size}; expected 1 or more")
     blocks = -(-k // size)
-    if bits not in (2, 4, 8) or s.x(4) or s.attrs.get("weight_prepacked", 0):
-        raise UnsupportedError("MatMulNBits of this form; supported: 2, 4, 8 bits, no g_idx, plain")
+    if bits not in (2, 4, 8) or s.attrs.get("weight_prepacked", 0):
+        raise UnsupportedError("MatMulNBits of this form; supported: 2, 4, 8 bits, plain")
     stored, expected = s.type(1).elements, n * blocks * size * bits // 8
     if stored != expected:
         raise Refuse("MLF0303", f"its weights have {stored} bytes; expected {expected}")
     weights = _unpacked(s, s.x(1), bits, [n, blocks * size])
     scales = s("Reshape", s.x(2), s.const([n, blocks], np.int64))
+    zeros = _zeros_of_blocks(s, n, blocks, bits)
+    if s.x(4) or (s.x(3) and s.type(3).dtype.is_float):
+        value = _grouped(s, _columns(s, weights, blocks * size, k), scales, zeros)
+    else:
+        value = s("DequantizeLinear", weights, scales, zeros, axis=1, block_size=size)
+        value = _columns(s, value, blocks * size, k)
+    _with_bias(s, s("Transpose", value, perm=[1, 0]))
+
+
+def _zeros_of_blocks(s: Steps, n: int, blocks: int, bits: int) -> str:
     if not s.x(3):
-        zeros = s.const(np.full((n, blocks), 1 << (bits - 1)), np.uint8)
-    elif s.type(3).dtype.is_float:
-        raise UnsupportedError("MatMulNBits with float zero points; supported: integer ones")
-    else:
-        room = -(-blocks * bits // 8) * 8 // bits
-        zeros = _unpacked(s, s.x(3), bits, [n, room])
-        if room != blocks:
-            ends = (s.const([0], np.int64), s.const([blocks], np.int64), s.const([1], np.int64))
-            zeros = s("Slice", zeros, *ends)
-    value = s("DequantizeLinear", weights, scales, zeros, axis=1, block_size=size)
-    if blocks * size != k:
-        ends = (s.const([0], np.int64), s.const([k], np.int64), s.const([1], np.int64))
-        value = s("Slice", value, *ends)
-    product = (s.x(0), s("Transpose", value, perm=[1, 0]))
+        return s.const(np.full((n, blocks), 1 << (bits - 1)), np.uint8)
+    if s.type(3).dtype.is_float:
+        return s("Reshape", s.x(3), s.const([n, blocks], np.int64))
+    room = -(-blocks * bits // 8) * 8 // bits
+    return _columns(s, _unpacked(s, s.x(3), bits, [n, room]), room, blocks)
+
+
+def _columns(s: Steps, value: str, given: int, count: int) -> str:
+    """The first `count` of the `given` columns, along the last axis."""
+    if count == given:
+        return value
+    return s("Slice", value, *(s.const([n], np.int64) for n in (0, count, -1)))
+
+
+def _grouped(s: Steps, weights: str, scales: str, zeros: str) -> str:
+    """Weights whose zero points are no integers, or whose rows name the block that each is of."""
+    of = s.x(4)
+    if not of:
+        of = s.const(np.arange(s.attrs["K"]) // s.attrs["block_size"], np.int64)
+    to = s.type(0).dtype.onnx
+    scales, zeros = (s("Gather", part, of, axis=1) for part in (scales, zeros))
+    return s("Mul", s("Sub", s("Cast", weights, to=to), s("Cast", zeros, to=to)), scales)
+
+
+def _with_bias(s: Steps, weights: str) -> None:
     if s.x(5):
-        s("Add", s("MatMul", *product), s.x(5), out=0)
+        s("Add", s("MatMul", s.x(0), weights), s.x(5), out=0)
     else:
-        s("MatMul", *product, out=0)
+        s("MatMul", s.x(0), weights, out=0)
+
+
+# The sixteen numbers that bitsandbytes' four bits stand for, by `quant_type`.
+_BNB4 = (
+    (0.0, 5.208333333e-03, 2 / 3, 1.0, 1 / 3, 0.5, 1 / 6, 0.25)
+    + (-0.0, -5.208333333e-03, -2 / 3, -1.0, -1 / 3, -0.5, -1 / 6, -0.25),
+    (-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635)
+    + (-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725)
+    + (0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941)
+    + (0.7229568362236023, 1.0),
+)
+
+
+@microsoft(MatMulBnb4="xxx K N block_size quant_type training_mode transB", boxes=True)
+def _matmul_of_bnb4(s: Steps) -> None:
+    """x @ w.T with w in blocks of its elements in their order, each with its largest absolute
+    value; the first of two elements in the upper four bits."""
+    n, k, size = s.attrs["N"], s.attrs["K"], s.attrs["block_size"]
+    kind, by_rows = s.attrs["quant_type"], s.attrs.get("transB", 1)
+    if min(n, k, size) < 1 or kind not in (0, 1):
+        text = f"N, K, block_size and quant_type are {n}, {k}, {size} and {kind}"
+        raise Refuse("MLF0303", f"{text}; expected 1 or more, and 0 (FP4) or 1 (NF4)")
+    if not by_rows:
+        raise UnsupportedError("MatMulBnb4 with transB=0; supported: 1")
+    count, found = n * k, (s.type(1).elements, s.type(2).elements)
+    expected = (-(-count // 2), -(-count // size))
+    if found != expected:
+        text = f"it has {found[0]} bytes of weights and {found[1]} block maxima"
+        raise Refuse("MLF0303", f"{text}; expected {expected[0]} and {expected[1]}")
+    low = s("BitwiseAnd", s.x(1), s.const(15, np.uint8))
+    high = s("BitShift", s.x(1), s.const(4, np.uint8), direction="RIGHT")
+    pair = [s("Reshape", part, s.const([-1, 1], np.int64)) for part in (high, low)]
+    index = s("Cast", s("Reshape", s("Concat", *pair, axis=1), s.const([-1], np.int64)), to=INT64)
+    table = s.const(_BNB4[kind], s.type(0).dtype.numpy)
+    each = s("Gather", table, s("Gather", index, s.const(np.arange(count), np.int64)))
+    scale = s("Gather", s.x(2), s.const(np.arange(count) // size, np.int64))
+    value = s("Reshape", s("Mul", each, scale), s.const([n, k], np.int64))
+    s("MatMul", s.x(0), s("Transpose", value, perm=[1, 0]), out=0)
 
 
 @microsoft(GatherBlockQuantized="xxx? bits block_size gather_axis quantize_axis")
 def _gather_blocks(s: Steps) -> None:
-    """Rows of a table that is dequantised by blocks."""
-    data, shape = s.type(0), s.shape(0, 1, -1)
+    """Rows of a table that is dequantised by blocks. Bytes hold one number or two along the last
+    axis, and so do their zero points; one left out is the middle, that of int4 and uint4 is 0."""
     axis, size = s.attrs.get("quantize_axis", 1), s.attrs.get("block_size", 128)
-    stored = s.x(0)
-    if data.dtype.name == "uint8" and s.attrs.get("bits", 4) == 4:
-        stored = _unpacked(s, stored, 4, [*shape[:-1], 2 * shape[-1]])
-    zeros = (s.x(3),) if s.x(3) else ()
-    if zeros and data.dtype.name == "uint8" and s.attrs.get("bits", 4) == 4:
-        raise UnsupportedError("GatherBlockQuantized of bytes with zero points; supported: 4 bits")
-    if not zeros and stored != s.x(0):
-        zeros = (s.const(np.full(s.type(2).shape, 8), np.uint8),)
-    value = s("DequantizeLinear", stored, s.x(2), *zeros, axis=axis, block_size=size)
+    stored, zeros = s.x(0), s.x(3)
+    if s.type(0).dtype.name == "uint8":
+        bits = s.attrs.get("bits", 4)
+        if bits not in (2, 4, 8):
+            raise Refuse("MLF0303", f"bits is {bits}; expected 2, 4 or 8")
+        stored, *_ = _numbers_in(s, 0, bits)
+        if zeros:
+            zeros = _columns(s, *_numbers_in(s, 3, bits), s.type(2).shape[-1])
+        else:
+            zeros = s.const(np.full(s.type(2).shape, 1 << (bits - 1)), np.uint8)
+    value = s("DequantizeLinear", stored, s.x(2), *filter(None, [zeros]), axis=axis, block_size=size)
     s("Gather", value, s.x(1), out=0, axis=s.attrs.get("gather_axis", 0))
+
+
+def _numbers_in(s: Steps, i: int, bits: int) -> tuple[str, int]:
+    """What the bytes of input `i` hold, and how many along the last axis."""
+    *outer, last = s.shape(i, 1, -1)
+    last *= 8 // bits
+    return (s.x(i) if bits == 8 else _unpacked(s, s.x(i), bits, [*outer, last])), last

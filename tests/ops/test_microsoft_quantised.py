@@ -90,14 +90,40 @@ def bits(k: int, block: int, zero: bool, width: int = 4) -> Case:
     return Case(f"bits_{k}_{block}_{zero}_{width}", net.model(y))
 
 
-def gathered() -> Case:
+def loose_bits(k: int, block: int, groups: bool) -> Case:
+    """With zero points that are no integers, and rows that name the block each is of."""
+    net, rng, n = Bench(), np.random.default_rng(6), 5
+    blocks = -(-k // block)
+    packed = net.const(rng.integers(0, 256, (n, blocks, block // 2)), np.uint8)
+    scales = net.const(of_either_sign(rng, (n, blocks)), np.float32)
+    zeros = net.const(rng.uniform(6, 9, (n, blocks)), np.float32)
+    of = (net.const(rng.integers(0, blocks, k), np.int32),) if groups else ()
+    x, attrs = net.input("x", np.float32, (2, 3, k)), {"K": k, "N": n, "bits": 4}
+    y = net.ms("MatMulNBits", x, packed, scales, zeros, *of, block_size=block, **attrs)
+    return Case(f"loose_bits_{k}_{block}_{groups}", net.model(y))
+
+
+def bnb4(k: int, n: int, block: int, kind: int) -> Case:
+    net, rng = Bench(), np.random.default_rng(6)
+    packed = net.const(rng.integers(0, 256, -(-n * k // 2)), np.uint8)
+    scales = net.const(rng.uniform(0.1, 0.3, -(-n * k // block)), np.float32)
+    attrs = {"K": k, "N": n, "block_size": block, "quant_type": kind}
+    y = net.ms("MatMulBnb4", net.input("x", np.float32, (2, 3, k)), packed, scales, **attrs)
+    return Case(f"bnb4_{k}_{n}_{block}_{kind}", net.model(y))
+
+
+def gathered(width: int, zero: bool, columns: int) -> Case:
     net, rng = Bench(), np.random.default_rng(7)
-    table = net.const(rng.integers(0, 256, (9, 32)), np.uint8)
-    scales = net.const(of_either_sign(rng, (9, 4)), np.float32)
+    blocks = columns // 16
+    table = net.const(rng.integers(0, 256, (9, columns * width // 8)), np.uint8)
+    scales = net.const(of_either_sign(rng, (9, blocks)), np.float32)
+    points = rng.integers(0, 256, (9, -(-blocks * width // 8)))
+    zeros = (net.const(points, np.uint8),) if zero else ()
     rows = net.const([[4, 0], [8, 3]], np.int64)
-    attrs = {"bits": 4, "block_size": 16, "quantize_axis": 1}
-    y = net.ms("GatherBlockQuantized", table, rows, scales, **attrs)
-    return Case("gathered", net.model(net.node("Add", y, net.input("x", np.float32, (2, 2, 64)))))
+    attrs = {"bits": width, "block_size": 16, "quantize_axis": 1}
+    y = net.ms("GatherBlockQuantized", table, rows, scales, *zeros, **attrs)
+    x = net.input("x", np.float32, (2, 2, columns))
+    return Case(f"gathered_{width}_{zero}_{columns}", net.model(net.node("Add", y, x)))
 
 
 def attention(name: str, mask: Any = None, past: bool = False, **attrs: Any) -> Case:
@@ -226,7 +252,12 @@ def cases() -> Iterator[Case]:
     for k, block, zero in ((32, 16, False), (64, 16, True), (40, 16, True), (96, 32, True)):
         yield bits(k, block, zero)
     yield bits(32, 16, True, 8)
-    yield gathered()
+    for k, block, groups in ((32, 16, False), (20, 16, False), (32, 16, True)):
+        yield loose_bits(k, block, groups)
+    for k, n, block, kind in ((32, 5, 16, 0), (32, 5, 16, 1), (7, 3, 16, 1), (16, 4, 64, 0)):
+        yield bnb4(k, n, block, kind)
+    for width, zero, columns in ((4, False, 64), (4, True, 48), (8, False, 32), (8, True, 48)):
+        yield gathered(width, zero, columns)
     yield attention("plain")
     yield attention("masked", [[1, 1, 1, 0], [1, 1, 1, 1]])
     yield attention("lengths", [3, 4])
