@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from mlftool.frontends.tflite import fixed
-from mlftool.frontends.tflite.arithmetic import broadcast, rescale, widened
+from mlftool.frontends.tflite.arithmetic import WIDE, broadcast, rescale, widened
 from mlftool.frontends.tflite.model import Tensor
 from mlftool.frontends.tflite.site import INTEGERS, Site, away, kind_of, one_of, operator, quotient
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
-from mlftool.ir.rounding import IN_FLOATS, multiplier, rescaled, shifted
+from mlftool.ir.rounding import multiplier, rescaled, shifted
 
 
 def same_shape(s: Site) -> tuple[Tensor, Tensor]:
@@ -26,11 +26,11 @@ def same_shape(s: Site) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def same_type(s: Site) -> tuple[Tensor, Tensor, str]:
+def same_type(s: Site, *, also: frozenset[str] = frozenset()) -> tuple[Tensor, Tensor, str]:
     """Input, output and the element type of both."""
     x, y = same_shape(s)
     s.expect(x.type == y.type, f"an output {y.type} for {x.type}")
-    return x, y, kind_of(s)
+    return x, y, kind_of(s, also=also)
 
 
 def tabled(s: Site, values: Array) -> None:
@@ -283,8 +283,8 @@ def _of_float32_or_int8(s: Site, op: str, function: Callable[[Array], Array]) ->
 
 @operator("ABS")
 def absolute(s: Site) -> None:
-    x, y, row = same_type(s)
-    if row == "float32" or x.quantised is None:
+    x, y, row = same_type(s, also=one_of("int32"))
+    if row in ("float32", "int32") or x.quantised is None:
         s.expect(row != "int8", "int8 without a scale")
         s.add("Abs", (s.name(),), s.out())
         return
@@ -316,6 +316,29 @@ def rsqrt(s: Site) -> None:
         found = rescaled(rescaled(1, r, e + 20), m, exponent - 20)
         values.append(int(found) + s.zero(y) if v > 0 else 127)
     tabled(s, np.array(values))
+
+
+@operator("SQRT")
+def sqrt(s: Site) -> None:
+    """TensorFlow Lite Micro has no integers: LiteRT's, without what is after the point; of what is
+    below zero, as of zero."""
+    x, y, row = same_type(s)
+    if row == "float32":
+        s.add("Sqrt", (s.name(),), s.out())
+        return
+    if row == "int8":
+        real = np.maximum(_f32(centred(s)), 0) * _f32(s.scale(x))
+        root = np.floor(np.sqrt(real) / _f32(s.scale(y)))
+        tabled(s, np.minimum(root, 2.0**20).astype(np.int64) + s.zero(y))
+        return
+    s.expect(s.zero(x) == 0 == s.zero(y), "a zero point of int16; expected 0")
+    floats = TensorType(dtype.float32, y.type.shape)
+    scales = [s.const(np.float32(s.scale(t)), what="scale") for t in (x, y)]
+    name = s.add("Cast", (s.name(),), floats, {"to": dtype.float32.onnx})
+    name = s.add("Mul", (s.add("Relu", (name,), floats), scales[0]), floats)
+    name = s.add("Div", (s.add("Sqrt", (name,), floats), scales[1]), floats)
+    ends = [s.const(np.float32(e)) for e in (0, 32767)]
+    s.add("Cast", (s.add("Clip", (name, *ends), floats),), s.out(), {"to": dtype.int16.onnx})
 
 
 @operator("SOFTMAX")
@@ -413,16 +436,28 @@ def _plain(kind: str, op: str, *types: str) -> None:
 
 
 for _kind, _op in {
-    "SQRT": "Sqrt",
     "SIN": "Sin",
     "COS": "Cos",
-    "NEG": "Neg",
     "FLOOR": "Floor",
     "CEIL": "Ceil",
     "ROUND": "Round",
-    "SIGN": "Sign",
 }.items():
     _plain(_kind, _op, "float32")
+_plain("SIGN", "Sign", "float32", "int32")
+
+
+@operator("NEG")
+def negated(s: Site) -> None:
+    """Of integers as they are stored; the zero point must be 0."""
+    x, y = same_shape(s)
+    row = kind_of(s, also=WIDE)
+    s.expect(x.type == y.type and not x.unsigned, f"an output {y.type} for {x.type}")
+    if x.quantised is not None and row in INTEGERS:
+        found = (s.scale(x), s.zero(x), s.zero(y))
+        s.expect(found == (s.scale(y), 0, 0), "an output whose scale differs, or a zero point")
+    s.add("Neg", (s.name(),), s.out())
+
+
 _plain("LOGICAL_NOT", "Not", "bool")
 
 
@@ -431,70 +466,3 @@ def square(s: Site) -> None:
     x, y = same_shape(s)
     s.expect(x.type == y.type and x.type.dtype.is_float, f"{x.type}; supported: float32")
     s.add("Mul", (s.name(), s.name()), s.out())
-
-
-@operator("QUANTIZE")
-def quantize(s: Site) -> None:
-    x, y = same_shape(s)
-    to = y.type.dtype
-    pairs = {
-        "float32": one_of("int8", "int16"),
-        "int8": one_of("int8", "uint8", "int16", "int32"),
-        "uint8": one_of("int8"),
-        "int16": one_of("int8", "int16", "int32"),
-        "int32": one_of("int8", "int16"),
-    }
-    known = pairs.get(x.type.dtype.name, frozenset())
-    s.expect(to.name in known, f"{x.type.dtype} to {to}, which TensorFlow Lite Micro has not")
-    if x.type.dtype.is_float:
-        attrs = {"zero": s.zero(y)}
-        s.add("mlf.QuantizeAway", (s.name(), s.const(np.float32(s.scale(y)))), s.out(), attrs)
-        return
-    real = s.scale(x) / s.scale(y)
-    apart = s.zero(x) - x.type.dtype.range[0] == s.zero(y) - to.range[0]
-    if real == 1 and apart and {x.type.dtype.name, to.name} == {"int8", "uint8"}:
-        s.add("mlf.TopBit", (s.name(),), s.out())
-        return
-    if x.type.dtype.is_int8:
-        codes = np.arange(256, dtype=np.uint8).view(x.type.dtype.numpy).astype(np.int64)
-        values = rescaled(codes - s.zero(x), *multiplier(real)) + s.zero(y)
-        if to.bits <= 16:
-            tabled(s, values)
-            return
-    ends = to.range if to.bits <= 16 else (0, 0)
-    rescale(s, s.name(), real, s.out(), before=s.zero(x), after=s.zero(y), limits=ends)
-
-
-@operator("DEQUANTIZE")
-def dequantize(s: Site) -> None:
-    x, _ = same_shape(s)
-    row = x.type.dtype
-    if row.name == "float16":
-        s.add("Cast", (s.name(),), s.out(), {"to": dtype.float32.onnx})
-        return
-    s.expect(row.name in ("int8", "int16", "uint8"), f"{row}; supported: int8, int16, uint8")
-    as_floats(s, 0, s.out())
-
-
-def as_floats(s: Site, i: int, out: str | TensorType) -> str:
-    """The integers of input `i` times their scale."""
-    x = s.x(i)
-    q = x.quantised
-    s.expect(q is not None, f"tensor '{x.name}' has {x.unusable or 'no scale and zero point'}")
-    assert q is not None
-    shape: tuple[int, ...] = ()  # or as it broadcasts
-    if q.scale.size > 1:
-        shape = tuple(q.scale.size if k == q.axis else 1 for k in range(len(x.type.shape)))
-    scale = s.const(q.scale.reshape(shape), what="scale")
-    zeros = q.zero_point.astype(x.type.dtype.numpy)
-    zero = s.const(zeros.reshape(shape), what="zero_point")
-    return s.add("DequantizeLinear", (s.name(i), scale, zero), out, {IN_FLOATS: 1})
-
-
-@operator("CAST")
-def cast(s: Site) -> None:
-    x, y = same_shape(s)
-    known = one_of("float32", "int8", "int16", "int32", "int64", "uint8", "uint32", "bool")
-    for row in (x.type.dtype, y.type.dtype):
-        s.expect(row.name in known, f"{row}; supported: {', '.join(sorted(known))}")
-    s.add("Cast", (s.name(),), s.out(), {"to": y.type.dtype.onnx})

@@ -152,8 +152,7 @@ def squared_difference(s: Site) -> None:
 def divide(s: Site) -> None:
     a, b, y = s.x(0), s.x(1), s.y()
     shape, row = broadcast(s, a, b), same_types(s, a, b, also=one_of("int32"))
-    s.expect(row != "int16", "int16; supported: float32, int32, int8")
-    if row != "int8":
+    if row not in INTEGERS:
         s.within(s.add("Div", (s.name(0), s.name(1)), TensorType(y.type.dtype, shape)), s.out())
         return
     factor = multiplier(s.scale(a) / (s.scale(b) * s.scale(y)))
@@ -166,15 +165,15 @@ def divide(s: Site) -> None:
 def add_n(s: Site) -> None:
     """The sum of int8 starts where TensorFlow Lite Micro's does: at the rescaled zero point."""
     tensors = [s.x(i) for i in range(len(s.node.inputs))]
-    y, row = s.y(), same_types(s, *(s.x(i) for i in range(len(s.node.inputs))), also=frozenset())
+    y, row = s.y(), same_types(s, *tensors, also=one_of("int32"))
     s.expect(all(t.type == y.type for t in tensors), "inputs and an output of different types")
-    if row == "float32":
+    if row in ("float32", "int32"):
         total = s.name(0)
         for i in range(1, len(tensors)):
             total = s.add("Add", (total, s.name(i)), y.type)
         s.add("Identity", (total,), s.out())
         return
-    s.expect(row == "int8", f"{row}; supported: float32, int8")
+    s.expect(row == "int8", f"{row}; supported: float32, int8, int32")
     scale, zero = s.scale(tensors[0]), s.zero(tensors[0])
     s.expect(all(s.scale(t) == scale for t in tensors), "inputs of different scales")
     wide = TensorType(dtype.int32, y.type.shape)
@@ -193,9 +192,11 @@ def _compared(kind: str, op: str, equality: bool) -> None:
         a, b = s.x(0), s.x(1)
         broadcast(s, a, b)
         row = same_types(s, a, b, also=WIDE | (one_of("bool") if equality else frozenset()))
-        s.expect(row != "int16", "int16; supported: float32, int8, int32, int64")
         names = [s.name(0), s.name(1)]
-        if row == "int8":
+        if row == "int16" and not equality:  # LiteRT compares what is stored
+            found = [(s.scale(t), s.zero(t)) for t in (a, b)]
+            s.expect(found[0] == found[1], "int16 with different scales; supported: equal ones")
+        if row in INTEGERS:
             below_one(s, s.scale(a), s.scale(b))
             names = [
                 rescale(s, s.name(i), s.scale(t), dtype.int32, before=s.zero(t), left=8)
@@ -250,21 +251,32 @@ _plain("POW", "Pow", "float32")
 
 @operator("FLOOR_DIV")
 def floor_div(s: Site) -> None:
+    """Of integers as they are stored."""
     shape = broadcast(s, s.x(0), s.x(1))
-    s.expect(
-        same_types(s, s.x(0), s.x(1), also=frozenset()) == "float32", "integers; supported: float32"
+    row = same_types(s, s.x(0), s.x(1), s.y(), also=one_of("int32"))
+    (a, b), type_ = (s.name(0), s.name(1)), TensorType(s.y().type.dtype, shape)
+    if row == "float32":
+        s.add("Floor", (s.add("Div", (a, b), type_),), s.out())
+        return
+    rests = [s.add("Mod", (a, b), type_, {"fmod": by}) for by in (0, 1)]
+    same = s.add("Equal", rests, TensorType(dtype.bool_, shape))
+    less = s.add(
+        "Cast",
+        (s.add("Not", (same,), TensorType(dtype.bool_, shape)),),
+        type_,
+        {"to": type_.dtype.onnx},
     )
-    quotient = s.add("Div", (s.name(0), s.name(1)), TensorType(s.y().type.dtype, shape))
-    s.add("Floor", (quotient,), s.out())
+    s.add("Sub", (s.add("Div", (a, b), type_), less), s.out())
 
 
 @operator("FLOOR_MOD")
 def floor_mod(s: Site) -> None:
-    """The remainder has the divisor's sign."""
+    """The remainder has the divisor's sign; integers are taken as they are stored."""
     shape = broadcast(s, s.x(0), s.x(1))
-    s.expect(
-        same_types(s, s.x(0), s.x(1), also=frozenset()) == "float32", "integers; supported: float32"
-    )
+    row = same_types(s, s.x(0), s.x(1), s.y(), also=WIDE)
+    if row != "float32":
+        s.add("Mod", (s.name(0), s.name(1)), s.out(), {"fmod": 0})
+        return
     type_, b = TensorType(s.y().type.dtype, shape), s.name(1)
     rest = s.add("Mod", (s.name(0), b), type_, {"fmod": 1})
     zero, flag = s.const(np.float32(0)), TensorType(dtype.bool_, shape)

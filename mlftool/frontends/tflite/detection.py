@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from mlftool.frontends.tflite.activations import as_floats
 from mlftool.frontends.tflite.contractions import rank
+from mlftool.frontends.tflite.conversions import as_floats
 from mlftool.frontends.tflite.custom import options
 from mlftool.frontends.tflite.site import Site, operator
 from mlftool.ir import dtype

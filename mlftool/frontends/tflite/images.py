@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from mlftool.frontends.tflite.arithmetic import WIDE
 from mlftool.frontends.tflite.contractions import rank
-from mlftool.frontends.tflite.movement import alike, made_shape, numbers, taken
+from mlftool.frontends.tflite.movement import alike, integers, made_shape, numbers, taken
 from mlftool.frontends.tflite.site import FLOAT, INTEGERS, Site, away, operator
 from mlftool.frozen import replace
 from mlftool.ir import dtype
@@ -110,8 +111,9 @@ def _blocks(s: Site) -> tuple[list[int], Array]:
     s.expect(len(x.type.shape) in (3, 4), f"a tensor {x.type}; expected 3 or 4 axes")
     alike(s, x)
     row = x.type.dtype.name
-    s.expect(row in FLOAT | INTEGERS, f"{row}; supported: float32, int16, int8")
-    block, ends = numbers(s, 1, "blocks"), s.known(2, "borders").astype(np.int64)
+    known = FLOAT | INTEGERS | WIDE
+    s.expect(row in known, f"{row}; supported: {', '.join(sorted(known))}")
+    block, ends = numbers(s, 1, "blocks"), integers(s, 2, "borders")
     axes = len(x.type.shape) - 2
     s.expect(len(block) == axes and min(block) > 0, f"blocks {block} of {x.type}")
     s.expect(ends.shape == (axes, 2) and bool((ends >= 0).all()), f"borders {s.x(2).type}")

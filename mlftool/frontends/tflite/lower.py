@@ -35,8 +35,8 @@ from mlftool.ir.rounding import FactorError
 
 import_module("mlftool.fixedpoint")  # registers its operators
 FAMILIES = (
-    *("activations", "arithmetic", "contractions", "control", "detection", "ethos_u"),
-    *("images", "movement", "recurrent", "reductions", "signal"),
+    *("activations", "arithmetic", "contractions", "control", "conversions", "detection"),
+    *("ethos_u", "images", "movement", "recurrent", "reductions", "signal"),
 )
 for _family in FAMILIES:
     import_module(f"mlftool.frontends.tflite.{_family}")
@@ -211,7 +211,7 @@ class _Walk:
             rule(Site(draft, self.model, node, label, self))
             differ = mixed(draft.nodes[before:], draft.types)
             if differ:
-                raise RefusedError(f"{differ}; supported: tensors of one type")
+                raise RefusedError(differ)
             draft.fold(before)
         except SpoiledError:
             return False

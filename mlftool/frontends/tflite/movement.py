@@ -18,16 +18,22 @@ def axis_of(s: Site, axis: int, tensor: Tensor) -> int:
     return axis % n
 
 
+def integers(s: Site, i: int, what: str) -> Array:
+    """Input `i` as int64. Raises RefusedError unless it is constant, int32 or int64."""
+    values = s.known(i, what)
+    known = values.dtype.name in ("int32", "int64")
+    s.expect(known, f"{what} of {values.dtype.name}; supported: int32, int64")
+    return values.astype(np.int64)
+
+
 def numbers(s: Site, i: int, what: str) -> list[int]:
-    values = s.known(i, what).reshape(-1)
-    s.expect(values.dtype.kind in "iu", f"{what} that are no integers")
-    return [int(n) for n in values]
+    return [int(n) for n in integers(s, i, what).reshape(-1)]
 
 
 def alike(s: Site, *tensors: Tensor) -> None:
     """Raises RefusedError unless all have the output's element type."""
-    row = s.y().type.dtype
-    s.expect(all(t.type.dtype == row for t in tensors), f"inputs that are not all {row}")
+    row = s.y().stored
+    s.expect(all(t.stored == row for t in tensors), f"inputs that are not all {row}")
 
 
 def made_shape(s: Site, shape: tuple[int, ...]) -> None:
@@ -201,7 +207,7 @@ def _ends(
 
 def borders(s: Site, x: Tensor) -> Array:
     """[axes, 2]: what is added before and after each axis."""
-    pads = s.known(1, "borders").astype(np.int64)
+    pads = integers(s, 1, "borders")
     s.expect(pads.shape == (len(x.type.shape), 2), f"borders {s.x(1).type} of {x.type}")
     s.expect(bool((pads >= 0).all()), "negative borders")
     made_shape(s, tuple(int(n + p.sum()) for n, p in zip(x.type.shape, pads, strict=True)))
@@ -267,7 +273,7 @@ def gather(s: Site) -> None:
     x, places = s.x(), s.x(1)
     axis = axis_of(s, s.option("axis", 0), x)
     alike(s, x)
-    s.expect(places.type.dtype.name == "int32", f"indices {places.type}; supported: int32")
+    _indices(s, places)
     _inside(s, places, x.type.shape[axis])
     batch = s.option("batch_dims", 0)
     batch += len(places.type.shape) if batch < 0 else 0
@@ -295,6 +301,11 @@ def _gather_batches(s: Site, axis: int, batch: int) -> None:
     s.turned(found, (*range(batch), *between, *range(batch, batch + count), *behind), s.out())
 
 
+def _indices(s: Site, places: Tensor) -> None:
+    known = places.type.dtype.name in ("int32", "int64")
+    s.expect(known, f"indices {places.type}; supported: int32, int64")
+
+
 def _inside(s: Site, places: Tensor, n: int) -> None:
     """Constant indices must exist; those that are computed are moved to the nearest end."""
     known = places.data
@@ -317,7 +328,7 @@ def embedding_lookup(s: Site) -> None:
 def gather_nd(s: Site) -> None:
     x, places = s.x(), s.x(1)
     alike(s, x)
-    s.expect(places.type.dtype.name == "int32", f"indices {places.type}; supported: int32")
+    _indices(s, places)
     depth = places.type.shape[-1] if places.type.shape else 0
     s.expect(0 < depth <= len(x.type.shape), f"indices {places.type} into {x.type}")
     made_shape(s, places.type.shape[:-1] + x.type.shape[depth:])
@@ -340,7 +351,7 @@ def tile(s: Site) -> None:
     """Inputs are x and how often each axis is repeated."""
     x, y = s.x(), s.y()
     alike(s, x)
-    times = s.known(1, "repetitions").astype(np.int64).reshape(-1)
+    times = integers(s, 1, "repetitions").reshape(-1)
     fits = times.size == len(x.type.shape) and bool(np.all(times >= 0))
     s.expect(fits, f"{times.size} repetitions of {x.type}, or negative ones")
     made = tuple(int(n) for n in np.array(x.type.shape, np.int64) * times)

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from mlftool.frontends.tflite.arithmetic import below_one, rescale
+from mlftool.frontends.tflite.arithmetic import WIDE, below_one, rescale
 from mlftool.frontends.tflite.contractions import FIRST, LAST, rank, spatial
 from mlftool.frontends.tflite.movement import alike, axis_of, made_shape, numbers
-from mlftool.frontends.tflite.site import Site, kind_of, one_of, operator
+from mlftool.frontends.tflite.site import INTEGERS, Site, kind_of, one_of, operator
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
 from mlftool.ir.rounding import multiplier, rescaled
@@ -80,19 +80,14 @@ def _axes(s: Site) -> list[int]:
 
 @operator("MEAN", "SUM")
 def mean(s: Site) -> None:
-    x, y, row = s.x(), s.y(), kind_of(s)
+    x, y, row = s.x(), s.y(), kind_of(s, also=WIDE)
     alike(s, x)
-    axes, average = _axes(s), s.node.kind == "MEAN"
-    attrs: dict[str, object] = {"keepdims": int(s.option("keep_dims", False))}
-    if row == "float32":
-        which = s.const(np.array(axes, np.int64))
-        s.add(
-            "ReduceMean" if average else "ReduceSum",
-            (s.name(), which),
-            s.out(),
-            {**attrs, "noop_with_empty_axes": 1},
-        )
+    average = s.node.kind == "MEAN"
+    if row not in INTEGERS:
+        _plain_mean(s) if average else _reduced(s, "ReduceSum", s.name(), s.out())
         return
+    axes = _axes(s)
+    attrs: dict[str, object] = {"keepdims": int(s.option("keep_dims", False))}
     count = math.prod(x.type.shape[a] for a in axes)
     s.expect(count > 0, f"a mean of nothing along axes {axes}")
     m, exponent = multiplier(s.scale(x) / s.scale(y))
@@ -109,11 +104,23 @@ def mean(s: Site) -> None:
     s.add("mlf.ReduceFixed", (s.name(), which), s.out(), attrs)
 
 
+def _plain_mean(s: Site) -> None:
+    """Of floats, or of integers, whose sum has 64 bits."""
+    name, y = s.name(), s.y().type
+    if y.dtype.is_float:
+        _reduced(s, "ReduceMean", name, s.out())
+        return
+    wide = TensorType(dtype.int64, s.x().type.shape)
+    name = s.add("Cast", (name,), wide, {"to": dtype.int64.onnx})
+    found = _reduced(s, "ReduceMean", name, TensorType(dtype.int64, y.shape))
+    s.add("Cast", (found,), s.out(), {"to": y.dtype.onnx})
+
+
 @operator("REDUCE_MAX", "REDUCE_MIN")
 def extreme(s: Site) -> None:
-    x, row = s.x(), kind_of(s)
+    x, row = s.x(), kind_of(s, also=WIDE)
     alike(s, x)
-    if row != "float32":
+    if row in INTEGERS:
         near = (s.scale(x), s.zero(x)) == (s.scale(s.y()), s.zero(s.y()))
         s.expect(near, "an output whose scale or zero point differs from the input's")
     _reduced(s, "ReduceMax" if s.node.kind == "REDUCE_MAX" else "ReduceMin", s.name(), s.out())
@@ -127,8 +134,9 @@ def _reduced(s: Site, op: str, name: str, out: str | TensorType) -> str:
 
 @operator("REDUCE_PROD")
 def product(s: Site) -> None:
-    row = kind_of(s)
-    s.expect(row == "float32", f"{row}; supported: float32")
+    row = s.x().type.dtype.name
+    known = one_of("float32") | WIDE
+    s.expect(row in known, f"{row}; supported: {', '.join(sorted(known))}")
     alike(s, s.x())
     _reduced(s, "ReduceProd", s.name(), s.out())
 
@@ -148,19 +156,20 @@ def reduce_all(s: Site) -> None:
 def arg_extreme(s: Site) -> None:
     """The first of several."""
     x, y = s.x(), s.y()
-    s.expect(x.type.dtype.name in one_of("float32", "int8"), f"{x.type}; supported: float32, int8")
-    s.expect(y.type.dtype.name == "int32", f"an output {y.type}; supported: int32")
+    known = one_of("float32", "int32", "int8")
+    s.expect(x.type.dtype.name in known, f"{x.type}; supported: {', '.join(sorted(known))}")
+    s.expect(y.type.dtype.name in WIDE, f"an output {y.type}; supported: int32, int64")
     axis = axis_of(s, numbers(s, 1, "axes")[0], x)
     made_shape(s, x.type.shape[:axis] + x.type.shape[axis + 1 :])
     op = "ArgMax" if s.node.kind == "ARG_MAX" else "ArgMin"
     wide = TensorType(dtype.int64, y.type.shape)
     found = s.add(op, (s.name(),), wide, {"axis": axis, "keepdims": 0})
-    s.add("Cast", (found,), s.out(), {"to": dtype.int32.onnx})
+    s.add("Cast", (found,), s.out(), {"to": y.type.dtype.onnx})
 
 
 @operator("CUMSUM")
 def cumsum(s: Site) -> None:
-    x, y, row = s.x(), s.y(), kind_of(s)
+    x, y, row = s.x(), s.y(), kind_of(s, also=WIDE)
     axis = axis_of(s, numbers(s, 1, "axes")[0], x)
     alike(s, x)
     made_shape(s, x.type.shape)
@@ -169,10 +178,10 @@ def cumsum(s: Site) -> None:
         "reverse": int(s.option("reverse", False)),
     }
     at = s.const(np.array(axis, np.int64))
-    if row == "float32":
+    if row not in INTEGERS:
         s.add("CumSum", (s.name(), at), s.out(), attrs)
         return
-    s.expect(row == "int8", f"{row}; supported: float32, int8")
+    s.expect(row == "int8", f"{row}; supported: float32, int8, int32, int64")
     # Each line starts at the rescaled zero point, as a sum of several tensors does.
     m, exponent = multiplier(0.5)
     first = int(rescaled(-s.zero(x) << 20, m, exponent))

@@ -247,3 +247,58 @@ def test_what_only_litert_has() -> None:
     made, _ = results(list(elsewhere(np.random.default_rng(4))))
     found = hashlib.sha256(b"".join(y.tobytes() for y in made)).hexdigest()[:32]
     assert found == ELSEWHERE
+
+
+# The same of LiteRT 2.3.
+INTEGERS = "0699e5fa85d8d3afbbe2ea96ab3004b9"
+
+
+def integers(rng: np.random.Generator) -> Iterator[Case]:
+    """Forms of integers that TensorFlow Lite Micro has not."""
+    ends = {"int8": 128, "int16": 2**15, "int32": 2**31, "int64": 2**40}
+    plain = {row: T("", SHAPE, row) for row in ("int8", "int16", "int32", "int64")}
+    for row, x in plain.items():
+        dividends = rng.integers(-ends[row], ends[row], SHAPE)
+        dividends[0, 0, 0] = -ends[row]
+        feed = {0: dividends, 1: rng.choice([-7, -2, 3, 100], SHAPE)}
+        yield Case("FLOOR_MOD", [x, x], [x], feed=feed)
+        if row != "int64":
+            yield Case("FLOOR_DIV", [x, x], [x], feed=feed)
+        if row in ("int8", "int16"):
+            yield Case("NEG", [like(x, SHAPE, scale=0.1)], [like(x, SHAPE, scale=0.1)])
+            low = -128 if row == "int8" else 0
+            codes = rng.integers(low, ends[row], (300,))
+            root = [q(rng, (300,), row, zero=low), q(rng, (300,), row)]
+            yield Case("SQRT", root[:1], root[1:], feed={0: codes})
+            continue
+        yield Case("NEG", [x], [x])
+        for kind in ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"):
+            made = [like(x, (2, 1, 4))]
+            yield Case(kind, [x, ints([1])], made, "ReducerOptions", {"KeepDims": True})
+        yield Case("CUMSUM", [x, ints(1)], [x], "CumsumOptions")
+    x = plain["int32"]
+    yield Case("ADD_N", [x, x, x], [x], "AddNOptions")
+    yield Case("ABS", [x], [x])
+    yield Case("SIGN", [x], [x])
+    options = {"OutputType": 4}
+    for row in ("float32", "int8", "int32"):
+        parts = [q(rng, SHAPE, row), ints(-1)]
+        yield Case("ARG_MAX", parts, [T("", SHAPE[:2], "int64")], "ArgMaxOptions", options)
+    parts = [T("", (1, 4, 6, 3), "int32"), ints([2, 3]), ints([[0, 0], [1, 2]])]
+    yield Case("SPACE_TO_BATCH_ND", parts, [T("", (6, 2, 3, 3), "int32")])
+    x, y = q(rng, SHAPE, "int16"), q(rng, (3, 1), "int16")
+    feed = {0: rng.integers(9999, 2**15, SHAPE), 1: rng.choice([-90, 41, 100], (3, 1))}
+    yield Case("DIV", [x, y], [q(rng, SHAPE, "int16")], "DivOptions", feed=feed)
+    for kind in ("EQUAL", "GREATER", "LESS_EQUAL"):
+        b = like(x, SHAPE, scale=x.scale * (2 if kind == "EQUAL" else 1))
+        feed = {0: rng.integers(-4, 4, SHAPE) * 2, 1: rng.integers(-4, 4, SHAPE)}
+        yield Case(kind, [x, b], [T("", SHAPE, "bool")], feed=feed)
+    parts = [q(rng, SHAPE, "float32"), T("", (2, 2), "int64")]
+    made, feed = [like(parts[0], (2, 2, 2, 4))], {1: [[0, 2], [1, 1]]}
+    yield Case("GATHER", parts, made, "GatherOptions", {"Axis": 1}, feed=feed)
+
+
+def test_integers_of_litert() -> None:
+    made, _ = results(list(integers(np.random.default_rng(8))))
+    found = hashlib.sha256(b"".join(y.tobytes() for y in made)).hexdigest()[:32]
+    assert found == INTEGERS

@@ -80,6 +80,13 @@ def resized(kind: str) -> bytes:
     return model(Sub(tensors, [op], (0,), (2,)))
 
 
+def sliced(row: str) -> bytes:
+    """Three of four, from a place whose type is not an index's."""
+    begin, size = T("begin", (1,), row, data=[1]), T("size", (1,), "int32", data=[3])
+    return one("SLICE", floats("x", 4), begin, size, floats("y", 3))
+
+
+PAIR_OF = floats("a", 4), floats("b", 4)
 BY_NAN = T("p", (2,), "float32", data=[math.nan, 0])
 
 
@@ -100,6 +107,14 @@ def own_input() -> bytes:
     [
         (dense(np.random.default_rng(0), FusedActivationFunction=4), "fused activation TANH"),
         (dense(np.random.default_rng(0), WeightsFormat=1), "shuffled weights"),
+        *(
+            (one(kind, *PAIR_OF, T("y", (4,), row, 0.1)), "expected bool")
+            for kind in ("EQUAL", "NOT_EQUAL", "LESS", "GREATER_EQUAL")
+            for row in ("int32", "uint8")
+        ),
+        (unary("DEQUANTIZE", bytes_("x", 4), T("y", (4,), "int32")), "expected float32"),
+        (unary("SQUEEZE", bytes_("x", 4, type="uint8"), bytes_("y", 4)), "not all int8"),
+        *((sliced(row), "supported: int32, int64") for row in ("int16", "uint8", "float32")),
         (unary("RELU", T("x", (4,)), T("y", (4,))), "no single scale and zero point"),
         (unary("RELU", bytes_("x", 4, scale=-1.0), bytes_("y", 4)), "not a positive finite"),
         (unary("RELU", bytes_("x", 4, zero=300), bytes_("y", 4)), "a zero point that int8"),
@@ -128,7 +143,7 @@ def own_input() -> bytes:
         (unary("RELU", bytes_("x", 4), bytes_("y", 4, scale=1e-30)), "the factor 1e+29"),
         (unary("BROADCAST_TO", floats("x", 2, 3), floats("y", 3, 2)), "[2x3] to float32[3x2]"),
         (unary("RELU6", bytes_("x", 4, scale=1e-45), bytes_("y", 4)), "quotient is infinite"),
-        (one("TRANSPOSE", floats("x", 2, 3), BY_NAN, floats("y", 3, 2)), "no integers"),
+        (one("TRANSPOSE", floats("x", 2, 3), BY_NAN, floats("y", 3, 2)), "of float32; supported: int32, int64"),
         (one("VAR_HANDLE", T("y", (), "resource")), "output 'y' is never computed"),
         (own_input(), "reads tensor 'y', which it makes"),
         *(

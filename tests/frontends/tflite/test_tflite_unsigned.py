@@ -102,6 +102,16 @@ def test_uint8_has_the_bytes_of_litert(family: Family, digest: str) -> None:
     assert found == digest
 
 
+def test_casts_are_of_what_is_stored() -> None:
+    """Whatever the scales say, as a network that takes the bytes of an image has it."""
+    rng = np.random.default_rng(2)
+    x, y = tensor(rng, *IMAGE), T("", IMAGE, "int16", 0.1)
+    pairs = [(x, T("", IMAGE, "float32")), (x, signed(x)), (signed(x), x), (y, x)]
+    cases = [Case("CAST", [a], [b], "CastOptions") for a, b in pairs]
+    for (_, b), given, made in zip(pairs, *results(cases), strict=True):
+        np.testing.assert_array_equal(made, given.astype(b.type))
+
+
 def signed(t: T) -> T:
     """The same numbers in int8."""
     data = None if t.data is None else np.asarray(t.data).astype(np.int16) - 128
