@@ -46,10 +46,20 @@ class _Option:
 
 
 def _commands() -> Mapping[str, tuple[str, tuple[_Option, ...]]]:
-    """command -> its line of help and its options, without those that are not shown."""
+    """command -> its line of help and its options, without those that are not shown. An action of
+    a command, such as `micro create`, follows its command."""
     from mlftool.cli import COMMANDS, parser_of
 
-    return {name: (line, tuple(_options(name, parser_of(name)))) for name, line in COMMANDS.items()}
+    found = {}
+    for name, line in COMMANDS.items():
+        parser = parser_of(name)
+        found[name] = line, tuple(_options(name, parser))
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for word, sub in action.choices.items():
+                    of = tuple(_options(f"{name} {word}", sub))
+                    found[f"{name} {word}"] = sub.description or "", of
+    return found
 
 
 def _options(command: str, parser: argparse.ArgumentParser) -> Iterator[_Option]:
@@ -74,15 +84,15 @@ def _values(command: str, action: argparse.Action) -> tuple[str, ...]:
 
 
 _CASES = """\
-    case $word in
-      %(commands)s) command=$word; break ;;
+    case "$command $word" in
+      %(commands)s) command=${command:+$command }$word ;;
     esac
   done
   case "$command $prev" in
 %(values)s
     *)
-      case "$command $cur" in
-        " "*) offered=%(top)s ;;
+      case "$command:$cur" in
+        :*) offered=%(top)s ;;
 %(options)s
       esac
       ;;
@@ -133,24 +143,49 @@ def _cases(commands: Mapping[str, tuple[str, tuple[_Option, ...]]]) -> str:
                 listed = shlex.quote(" ".join(option.values))
                 values.append(f"    {shlex.quote(f'{name} {flag}')}) offered={listed} ;;")
         words = " ".join(flag for o in known for flag in o.names)
-        options.append(f"        '{name} -'*) offered={shlex.quote(words)} ;;")
+        options.append(f"        '{name}:-'*) offered={shlex.quote(words)} ;;")
         if own := " ".join(word for o in known if not o.names for word in o.values):
-            options.append(f"        '{name} '*) offered={shlex.quote(own)} ;;")
+            options.append(f"        '{name}:'*) offered={shlex.quote(own)} ;;")
     return _CASES % {
-        "commands": "|".join(commands),
-        "top": shlex.quote(" ".join([*commands, "--help", "--version"])),
+        "commands": "|".join(shlex.quote(_path(name)) for name in commands),
+        "top": shlex.quote(" ".join([*_outer(commands), "--help", "--version"])),
         "values": "\n".join(values),
         "options": "\n".join(options),
     }
 
 
+def _path(name: str) -> str:
+    """A command as the scripts look for it: what came before, a space, and the word."""
+    return name if " " in name else f" {name}"
+
+
+def _outer(commands: Mapping[str, object]) -> tuple[str, ...]:
+    return tuple(name for name in commands if " " not in name)
+
+
+_FISH = """\
+# Completes mlftool in fish. Written by mlftool completion fish.
+function __mlftool_in
+  set -l command
+  set -l words (commandline -opc)
+  for word in $words[2..]
+    switch "$command $word"
+      case %s
+        set command (string trim "$command $word")
+    end
+  end
+  test "$command" = "$argv"
+end"""
+
+
 def _fish(commands: Mapping[str, tuple[str, tuple[_Option, ...]]]) -> Iterator[str]:
-    yield "# Completes mlftool in fish. Written by mlftool completion fish."
-    for name, (line, _) in commands.items():
-        yield f"complete -c mlftool -n __fish_use_subcommand -x -a {name} -d {_fish_quoted(line)}"
+    yield _FISH % " ".join(shlex.quote(_path(name)) for name in commands)
+    for name in _outer(commands):
+        line = _fish_quoted(commands[name][0])
+        yield f"complete -c mlftool -n __mlftool_in -x -a {name} -d {line}"
     for name, (_, known) in commands.items():
         for option in known:
-            words = [f"complete -c mlftool -n '__fish_seen_subcommand_from {name}'"]
+            words = [f"complete -c mlftool -n '__mlftool_in {name}'"]
             for flag in option.names:
                 words.append(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}")
             if option.values:

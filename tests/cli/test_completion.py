@@ -42,16 +42,40 @@ def completed(capsys: pytest.CaptureFixture[str], *lines: str) -> list[set[str]]
 def shown(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
     """The options of --help."""
     with pytest.raises(SystemExit):
-        main([command, "--help"])
+        main([*command.split(" "), "--help"])
     text = capsys.readouterr().out.partition("options:")[2]
     return set(re.findall(r"^  (?:-\w(?: \S+)?, )?(--[\w-]+)", text, re.MULTILINE))
 
 
+def actions(command: str) -> list[str]:
+    """The words of a command that have options of their own."""
+    subs = (a for a in parser_of(command)._actions if isinstance(a, argparse._SubParsersAction))
+    return [word for sub in subs for word in sub.choices]
+
+
+INNER = [f"{command} {word}" for command in COMMANDS for word in actions(command)]
+
+
 def test_bash_knows_every_command_and_option(capsys: pytest.CaptureFixture[str]) -> None:
-    first, *rest = completed(capsys, "mlftool ", *(f"mlftool {name} --" for name in COMMANDS))
+    known = [*COMMANDS, *INNER]
+    first, *rest = completed(capsys, "mlftool ", *(f"mlftool {name} --" for name in known))
     assert first == {*COMMANDS, "--help", "--version"}
-    for command, offered in zip(COMMANDS, rest, strict=True):
+    for command, offered in zip(known, rest, strict=True):
         assert offered == shown(command, capsys)
+
+
+INNER_LINES = {
+    "micro -q ru": {"run"},
+    "micro run --fill-mode ": {"zeros", "ones", "random"},
+    "micro create x check --temp": {"--template-dir"},
+    "check run --sa": set(),
+}
+
+
+def test_bash_knows_what_an_action_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "micro create-project" in INNER
+    found = completed(capsys, *(f"mlftool {line}" for line in INNER_LINES))
+    assert dict(zip(INNER_LINES, found, strict=True)) == INNER_LINES
 
 
 def test_bash_knows_values_and_leaves_files_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,6 +102,7 @@ def test_zsh_completes(start: str, capsys: pytest.CaptureFixture[str], tmp_path:
         os.execvp("zsh", ["zsh", "-f", "-i"])
     typed = [start, "mlftool() { echo got $*= }"]
     typed += ["mlftool prof\t", "mlftool compile m --executor g\t", "mlftool completion fi\t"]
+    typed += ["mlftool micro fl\t", "mlftool micro create d --temp\t"]
     with os.fdopen(handle, "r+b", buffering=0) as terminal:
         for line in [*typed, "exit"]:
             terminal.write(line.encode() + b"\n")
@@ -87,7 +112,8 @@ def test_zsh_completes(start: str, capsys: pytest.CaptureFixture[str], tmp_path:
                 shown += part
     os.waitpid(pid, 0)
     found = re.findall(r"^got (.*)=\r?$", shown.decode(), re.MULTILINE)
-    assert found == ["profile", "compile m --executor graph", "completion fish"]
+    assert found[:3] == ["profile", "compile m --executor graph", "completion fish"]
+    assert found[3:] == ["micro flash", "micro create d --template-dir"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -99,13 +125,24 @@ def test_offsets_are_numbers(shell: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_fish_has_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [shlex.split(line.replace("\\'", "")) for line in script("fish", capsys).splitlines()]
     lines = [line for line in lines if line[:3] == ["complete", "-c", "mlftool"]]
-    commands = {line[line.index("-a") + 1] for line in lines if "__fish_use_subcommand" in line}
+    commands = {line[line.index("-a") + 1] for line in lines if "__mlftool_in" in line}
     assert commands == set(COMMANDS)
-    for command in COMMANDS:
-        of = [line for line in lines if f"__fish_seen_subcommand_from {command}" in line]
+    for command in (*COMMANDS, *INNER):
+        of = [line for line in lines if f"__mlftool_in {command}" in line]
         flags = {f"--{line[line.index('-l') + 1]}" for line in of if "-l" in line}
         assert flags == shown(command, capsys)
-    assert script("fish", capsys) == script("fish", capsys)
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="apt-get install fish")
+def test_fish_completes(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = {**INNER_LINES, "prof": {"profile"}, "run --on cortex-m5": {"cortex-m55"}}
+    code = script("fish", capsys)
+    for line in lines:
+        code += f"\ncomplete -C {shlex.quote(f'mlftool {line}')} | string split -f1 \\t; echo ="
+    done = subprocess.run(["fish", "-N", "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    found = [set(part.split()) for part in done.stdout.split("=\n")[:-1]]
+    assert dict(zip(lines, found, strict=True)) == lines
 
 
 def test_help_has_commands_to_copy(
