@@ -238,10 +238,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return near[0] if near else ""
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A help line naming the nearest of `known`, or listing them when none is near; "" where that
-    would be a page."""
+def did_you_mean(word: str, known: Iterable[str], listed: str = "one of") -> str:
+    """A help line naming the nearest of `known`, or `listed` and all of them when none is near; ""
+    where that would be a page."""
     names = sorted(known)
     if near := nearest(word, names):
         return f"did you mean '{near}'?"
-    return "one of: " + ", ".join(names) if len(names) <= MOST_LISTED else ""
+    return f"{listed}: {', '.join(names)}" if len(names) <= MOST_LISTED else ""

@@ -15,6 +15,7 @@ from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.manifest import load
 from mlftool.manifest.entries import Entry, entries
+from mlftool.mlf import check_folders
 from mlftool.quantized import REPORT, Accuracy
 from mlftool.width import folded
 
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     manifest = load(args.manifest)
     wanted = _only(entries(manifest), args.only)
+    check_folders(args.output)
     progress = nothing if args.quiet else Progress(len(wanted))
     if args.json:
         printed()  # before the work: what is built stays built

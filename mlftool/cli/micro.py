@@ -90,10 +90,10 @@ def _out_of_the_way(folder: Path, is_forced: bool) -> Iterator[None]:
         yield
         return
     if not is_forced:
-        raise MlfError(Problem("MLF0702", "exists already; -f replaces it", str(folder)))
+        raise MlfError(Problem("MLF0402", "exists already; -f replaces it", str(folder)))
     if not folder.is_dir() or (not (folder / "model.tar").is_file() and any(folder.iterdir())):
         text = "is not a generated project; -f replaces only those"
-        raise MlfError(Problem("MLF0702", text, str(folder)))
+        raise MlfError(Problem("MLF0402", text, str(folder)))
     with tempfile.TemporaryDirectory(dir=folder.resolve().parent) as aside:
         old = folder.resolve().rename(Path(aside) / "old")
         try:
@@ -121,7 +121,7 @@ def _build(args: argparse.Namespace, options: Mapping[str, str]) -> None:
         if built.exists():
             if not args.force:
                 text = "the project is built already; -f builds it anew"
-                raise MlfError(Problem("MLF0702", text, str(built)))
+                raise MlfError(Problem("MLF0402", text, str(built)))
             shutil.rmtree(built)
         project.build()
     return None
@@ -136,7 +136,7 @@ def _flash(args: argparse.Namespace, options: Mapping[str, str]) -> None:
         if not (args.project_dir / "build").is_dir():
             text = "the project has not been built"
             hint = shlex.join(["mlftool", "micro", "build", str(args.project_dir)])
-            raise MlfError(Problem("MLF0702", text, str(args.project_dir), help=hint))
+            raise MlfError(Problem("MLF0609", text, str(args.project_dir), help=hint))
         project.flash()
     return None
 

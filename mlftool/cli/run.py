@@ -272,7 +272,7 @@ def _check_project(args: argparse.Namespace) -> None:
             folder = shlex.quote(str(args.project_dir))
             hint = f"mlftool micro create {folder} FILE.tar PLATFORM makes one"
             text = "is not a generated project: it has no model.tar"
-            raise MlfError(Problem("MLF0702", text, str(args.project_dir), help=hint))
+            raise MlfError(Problem("MLF0501", text, str(args.project_dir), help=hint))
 
 
 def _check_executor(args: argparse.Namespace) -> None:

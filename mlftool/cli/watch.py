@@ -15,6 +15,7 @@ from mlftool.cli.terminal import printed, terminal_of
 from mlftool.errors import MlfError, Problem, one_line
 from mlftool.manifest import Manifest, load
 from mlftool.manifest.entries import entries
+from mlftool.mlf import check_folders
 from mlftool.width import folded
 
 HELP = "build a manifest again whenever one of its files is saved, and show what changed"
@@ -35,8 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> NoReturn:
-    """Until it is interrupted. Raises MlfError if the manifest is not even there at first."""
+    """Until it is interrupted. Raises MlfError if the manifest is not even there at first, or
+    nothing can be written."""
     files = files_of(load(args.manifest))
+    check_folders(args.output)
     _watch(args, files)
 
 

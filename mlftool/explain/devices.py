@@ -24,7 +24,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "MLF0402": Explanation(
         "The folder does not exist and cannot be created, or is not writable, or the disk is "
-        "full. mlftool leaves no partial file.",
+        "full; or the file or project may not be replaced. mlftool leaves no partial file.",
         "Give another path, or free space.",
         command="mlftool compile model.onnx -o notes.txt/out.tar",
     ),
@@ -175,7 +175,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "MLF0601": Explanation(
         "Each input needs an array under its name.",
-        "Use the model's names: `mlftool inspect` lists them.",
+        "Use the names in the message; `mlftool inspect ARCHIVE` lists all of an archive's.",
         command=f"{_RUN} other.npz",
     ),
     "MLF0602": Explanation(
@@ -226,8 +226,9 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "231,424 are needed: 165,888 too many",
     ),
     "MLF0609": Explanation(
-        "A runner or image must be an ELF file for the board's processor.",
-        "Build it again; `file FIRMWARE` says what it is.",
+        "A runner or image must be an ELF file for the board's processor. A project of "
+        "`mlftool micro` has one after it was built.",
+        "Build it, or build it again; `file FIRMWARE` says what it is.",
         command=f"{_RUN} model.npz --runner missing.elf",
     ),
     "MLF0610": Explanation(

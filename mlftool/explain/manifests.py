@@ -74,7 +74,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0111": Explanation(
         "Two models, archives or targets have names that give the same file or symbol.",
         "Rename one of them.",
-        manifest=_HEAD + "archives:\n  kws: {models: [kws]}\n",
+        manifest=_HEAD + "archives:\n  kws: {target: host, models: [kws]}\n",
     ),
     "MLF0112": Explanation(
         "A target is a name that mlftool knows, such as cortex-m4, or a key of the manifest's own "
@@ -90,7 +90,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0114": Explanation(
         "An archive lists names of the manifest's `models`.",
         "Correct the name, or add the model.",
-        manifest=_HEAD + "archives:\n  all: {models: [kws, vww]}\n",
+        manifest=_HEAD + "archives:\n  all: {target: host, models: [kws, vww]}\n",
     ),
     "MLF0115": Explanation(
         "Paths are relative to the manifest and stay inside its folder, so a checkout builds "

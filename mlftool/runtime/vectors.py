@@ -41,7 +41,7 @@ def load_vectors(path: Path, tensors: Sequence[Tensor] = ()) -> dict[str, Array]
             arrays = {name: archive[name] for name in archive.files}
     except OSError as error:
         text = f"cannot be read: {error.strerror or error}"
-        raise MlfError(Problem("MLF0600", text, str(path), help=_HELP)) from None
+        raise MlfError(Problem("MLF0600", text, str(path))) from None
     except Exception as error:
         # Damaged files end in a dozen kinds: of numpy, zipfile, zlib, struct, the header's parser.
         raise MlfError(Problem("MLF0600", _why(error), str(path), help=_HELP)) from None
@@ -58,7 +58,9 @@ ROWS = "save one row for each sample in every array"
 
 def missing(name: str, arrays: Mapping[str, Array]) -> str:
     """The remedy for a file without an array of that name."""
-    return did_you_mean(name, arrays) if arrays else f"the file has no array; {_HELP}"
+    if not arrays:
+        return f"the file has no array; {_HELP}"
+    return did_you_mean(name, arrays, "the file has")
 
 
 def remedy(array: Array, dtype: np.dtype[Any], shape: Sequence[int]) -> str:

@@ -50,7 +50,7 @@ def test_manifests_of_examples_have_the_error(code: str, folder: Path) -> None:
         found = read(file)[1]
     except MlfError as error:
         found = error.problems
-    assert code in {p.code for p in found}, found
+    assert {p.code for p in found} == {code}, found
 
 
 @pytest.mark.parametrize("code", RUNNABLE)

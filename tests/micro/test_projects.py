@@ -375,7 +375,7 @@ def test_the_commands_of_tvmc(made: tuple[Path, Path], tmp_path: Path) -> None:
         (
             ("run", "--device", "micro", "nosuch"),
             2,
-            "nosuch: error[MLF0702]: is not a generated project",
+            "nosuch: error[MLF0501]: is not a generated project",
         ),
         (("run", "x.tar", "--profile"), 2, "mlftool profile MODEL.onnx"),
         (("run", "x.tar", "--rpc-key", "k", "--rpc-tracker", "h:9190"), 2, "--device micro DIR"),
