@@ -415,11 +415,13 @@ def log_softmax(s: Site) -> None:
 
 @operator("L2_NORMALIZATION")
 def l2_normalization(s: Site) -> None:
-    x, _, row = same_type(s)
+    x, y, row = same_type(s)
     if row == "float32":
         s.add("LpNormalization", (s.name(),), s.out(), {"axis": -1, "p": 2})
         return
     s.expect(row == "int8" and not s.x().unsigned, f"{s.x().stored}; supported: float32, int8")
+    found = (s.scale(y), s.zero(y))
+    s.expect(found == (1 / 128, 0), f"an output with scale and zero point {found}")
     s.add("mlf.UnitFixed", (s.name(),), s.out(), {"zero": s.zero(x)})
 
 

@@ -1,15 +1,20 @@
-"""A guard of all rules: operands that ONNX wants of one type must be of one, and those whose type
-it fixes to bool, as a comparison's result, must be bool."""
+"""Two guards of all rules: operands that ONNX wants of one type must be of one, those whose type it
+fixes to bool must be bool, and results have the shapes that the standard gives them, whatever the
+file says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
+import numpy as np
 import onnx
+from onnx import helper, numpy_helper
+from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.ir import dtype
-from mlftool.ir.graph import Node, TensorType
+from mlftool.ir.graph import Array, Node, TensorType
+from mlftool.ops.base import Trait, is_a
 
 
 def mixed(nodes: Iterable[Node], types: Mapping[str, TensorType]) -> str:
@@ -24,6 +29,52 @@ def mixed(nodes: Iterable[Node], types: Mapping[str, TensorType]) -> str:
             if type_.dtype != _FIXED.get(variable, type_.dtype):
                 return f"a tensor {type_}; expected {_FIXED[variable]}"
     return ""
+
+
+def misshapen(
+    nodes: Iterable[Node], types: Mapping[str, TensorType], consts: Mapping[str, Array]
+) -> str:
+    """The first result whose shape is not what its operator gives, in words; empty if there is
+    none. A kernel takes its loops from one tensor and would leave another."""
+    for node in nodes:
+        try:
+            shapes = _shapes(node, types, consts)
+        except ValueError:
+            return f"{types[node.result]} of inputs that do not broadcast"
+        for name, shape in shapes.items():
+            if shape != types[name].shape:
+                return f"{types[name]}, which would have the shape {list(shape)}"
+    return ""
+
+
+def _shapes(
+    node: Node, types: Mapping[str, TensorType], consts: Mapping[str, Array]
+) -> dict[str, tuple[int, ...]]:
+    """Of the results of a node, those that are known."""
+    given = [types[name] for name in node.inputs if name]
+    if is_a(node, Trait.ELEMENTWISE):
+        return {node.result: np.broadcast_shapes(*(t.shape for t in given))}
+    if node.graphs or not onnx.defs.has(node.op):
+        return {}
+    schema, version = onnx.defs.get_schema(node.op), onnx.defs.onnx_opset_version()
+    attrs = {k: v for k, v in node.attrs.items() if k in schema.attributes}
+    rows = {n: _row(types[n]) for n in node.inputs if n}
+    made = {n: helper.make_tensor_type_proto(r, types[n].shape) for n, r in rows.items()}
+    data = {n: numpy_helper.from_array(consts[n], n) for n in rows if n in consts}
+    proto = helper.make_node(node.op, node.inputs, node.outputs, **attrs)
+    try:
+        imports = [helper.make_opsetid("", version)]
+        found = infer_node_outputs(schema, proto, made, data, opset_imports=imports)
+    except (InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError):
+        return {}  # a form that only our operators have, as a Reshape without a shape
+    dims = {n: t.tensor_type.shape.dim for n, t in found.items() if t.tensor_type.HasField("shape")}
+    known = {n: d for n, d in dims.items() if all(e.WhichOneof("value") == "dim_value" for e in d)}
+    return {n: tuple(e.dim_value for e in d) for n, d in known.items()}
+
+
+def _row(type_: TensorType) -> int:
+    """The element type as inference takes it, which knows no windows of int16."""
+    return int((dtype.int8 if type_.dtype == dtype.int16 else type_.dtype).onnx)
 
 
 def _typed(node: Node) -> Iterator[tuple[str, str]]:

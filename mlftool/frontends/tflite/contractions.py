@@ -60,8 +60,8 @@ def spatial(s: Site, kernel: Sequence[int], x: Tensor, y: Tensor) -> dict[str, A
     sizes = x.type.shape[1:3]
     made = [extent(same, n, *axis) for n, axis in zip(sizes, inner, strict=True)]
     s.expect(
-        made == list(y.type.shape[1:3]),
-        f"an output of {y.type}; expected {made} along axes 1 and 2",
+        [x.type.shape[0], *made] == list(y.type.shape[:3]),
+        f"an output of {y.type}; expected {[x.type.shape[0], *made]} along axes 0 to 2",
     )
     pads = [
         window(same, n, o, k, st, d)
@@ -138,11 +138,15 @@ def contraction(
     """The node that makes `out`, whose operands lie as QLinearConv's, or as QGemm's."""
     w = s.x(w_at).quantised
     assert w is not None
+    s.expect(s.x(x_at).type.dtype == s.y().type.dtype, f"an output {s.y().type}; expected x's type")
+    if q.bias is not None and q.rounding is Rounding.ONCE:
+        # Sums of 64 bits are taken to fit 48: the product with 15 bits of a multiplier has 63.
+        s.expect(bool((abs(q.bias.astype(float)) < 2.0**46).all()), "a bias beyond 46 bits")
     xt, y, row = s.x(x_at), s.y(), np.dtype(s.x(x_at).type.dtype.name)
     narrow = row == np.int8
     zeros = w.zero_point if q.counts else np.zeros(1)
-    x_zero = s.zero(xt) if narrow or q.counts else 0
-    y_zero = s.zero(y) if narrow or q.counts else 0
+    x_zero, y_zero = s.zero(xt), s.zero(y)
+    s.expect(narrow or x_zero == 0 == y_zero, "a zero point of int16; expected 0")
     parts = [
         x,
         s.const(np.float32(s.scale(xt)), what="x_scale"),
@@ -225,8 +229,13 @@ def transpose_conv(s: Site) -> None:
     w = s.known(1, "weights")
     oc, kh, kw, ic = w.shape
     s.expect(ic == x.type.shape[3] and oc == y.type.shape[3], f"weights {s.x(1).type}")
+    s.expect(x.type.shape[0] == y.type.shape[0], f"an output of {y.type} for {x.type}")
     strides = [s.option("stride_h"), s.option("stride_w")]
     s.expect(min(strides) > 0, f"a stride of {min(strides)}; expected at least 1")
+    s.expect(
+        s.x(0).data is None or list(s.x(0).data.reshape(-1)) == list(y.type.shape),
+        f"an output of {y.type} where input 0 gives another shape",
+    )
     same = s.option("padding") == SAME
     pads, sizes = [], zip(y.type.shape[1:3], x.type.shape[1:3], (kh, kw), strides, strict=True)
     for out, n, k, stride in sizes:
@@ -271,6 +280,7 @@ def fully_connected(s: Site) -> None:
     oc, depth = s.x(1).type.shape
     rows = x.type.elements // max(1, depth)
     fits = rows * depth == x.type.elements and rows * oc == y.type.elements
+    fits = fits and y.type.shape[-1:] == (oc,)
     s.expect(fits, f"weights {s.x(1).type} for {x.type} and {y.type}")
     if row == "float32":
         same_floats(s, 1, 2)

@@ -14,7 +14,7 @@ from importlib import import_module
 import numpy as np
 
 from mlftool.errors import MlfError, Problem
-from mlftool.frontends.tflite.agreement import mixed
+from mlftool.frontends.tflite.agreement import misshapen, mixed
 from mlftool.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from mlftool.frontends.tflite.site import (
     MEMORY,
@@ -212,6 +212,8 @@ class _Walk:
             differ = mixed(draft.nodes[before:], draft.types)
             if differ:
                 raise RefusedError(differ)
+            if wrong := misshapen(draft.nodes[before:], draft.types, draft.consts):
+                raise RefusedError(f"makes {wrong}")
             draft.fold(before)
         except SpoiledError:
             return False

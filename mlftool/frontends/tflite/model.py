@@ -62,6 +62,7 @@ class Operator:
     outputs: tuple[int, ...]
     options: Mapping[str, Option] = field(default_factory=dict)
     custom: bytes = b""
+    misplaced: str = ""  # what its options are, if they are another operator's
 
 
 @frozen

@@ -56,6 +56,7 @@ TYPES: dict[int, DType] = {
 }
 INT4, RESOURCE = 17, 13
 EXTERNAL = 24  # where a tensor's table has `external_buffer`, which the package does not know
+SHARED = {"Pool2DOptions": r"\w+_POOL_2D", "ReducerOptions": r"MEAN|SUM|REDUCE_\w+"}
 BUILTIN_CODE = 10  # where an operator code's table has `builtin_code`
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # What the package's accessors, and ours, raise for a file whose offsets or numbers are wrong.
@@ -208,7 +209,19 @@ class _Reader:
             self.places(op, "Outputs", tensors),
             {**self.options(op, "BuiltinOptions"), **self.options(op, "BuiltinOptions2")},
             self.array(op, "CustomOptions", "bytes of options", np.uint8).tobytes(),
+            self.misplaced(op, kinds[code]),
         )
+
+    def misplaced(self, op: Any, kind: str) -> str:
+        """The class of an options table that other operators have, whose fields of the same names
+        a runtime does not read; or ""."""
+        for field in ("BuiltinOptions", "BuiltinOptions2"):
+            class_ = union(self.tables, field).get(getattr(op, f"{field}Type")())
+            name = class_.__name__ if class_ else ""
+            plain = kind.replace("_", "").lower() + "options"
+            if name and name.lower() != plain and not re.fullmatch(SHARED.get(name, ""), kind):
+                return name
+        return ""
 
     def options(self, op: Any, field: str) -> dict[str, Option]:
         """The scalars of a union's table, by their names in the schema."""
@@ -242,6 +255,10 @@ class _Reader:
             problem = "a sparse tensor; densify the model when it is converted"
         elif k and not problem:
             data = self.data_of(buffers[k], type_, number == INT4, name)
+        if data is not None and t.IsVariable():
+            problem = "a constant value, although it is a variable"
+        if data is None and number == INT4:
+            problem = "element type INT4, which only constants have"
         quantised, why = self.quantised(t.Quantization(), type_, name)
         variable, nibbles = bool(t.IsVariable()), number == INT4
         return Tensor(name, type_, data, quantised, variable, nibbles, problem, why)
@@ -295,6 +312,8 @@ class _Reader:
             low, high = type_.dtype.range
             if zero.min() < low or zero.max() > high:
                 return None, f"a zero point that {type_.dtype} has not"
+            if type_.dtype.bits > 16 and zero.any():  # as of biases: nothing subtracts it
+                return None, f"zero point {zero[zero != 0][0]} of {type_.dtype}; expected 0"
         return Quantised(scale, zero, axis), ""
 
 

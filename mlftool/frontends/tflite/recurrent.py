@@ -40,6 +40,7 @@ def svdf(s: Site) -> None:
     state, ranks = variable(s, 4), s.option("rank")
     row = kind_of(s)
     s.expect(row != "int16", "int16; supported: float32, int8")
+    s.expect(y.type.dtype == x.type.dtype, f"an output {y.type} for {x.type}")
     rank(s, 2, x, s.x(1), s.x(2), state, y)
     features, memory = wt.shape
     fits = wf.shape == (features, x.type.shape[1]) and ranks > 0 and features % ranks == 0

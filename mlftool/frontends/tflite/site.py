@@ -201,6 +201,8 @@ class Site:
 
     def option(self, name: str, default: Any = None) -> Any:
         """Raises RefusedError if it is missing and there is no default."""
+        if self.node.misplaced:
+            raise RefusedError(f"options of another operator, {self.node.misplaced}")
         value: Option | None = self.node.options.get(name)
         if value is None:
             if default is None:
