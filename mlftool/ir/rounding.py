@@ -64,8 +64,11 @@ class Rounding(Enum):
         return np.array(packed, np.int64).reshape(real.shape)
 
     def factor(self, real: float) -> tuple[int, int]:
-        """The multiplier, and for TWICE its exponent, for ONCE the shift to the right."""
+        """The multiplier, and for TWICE its exponent, for ONCE the shift to the right. Raises
+        FactorError, for ONCE from 2^14 on, where that is none."""
         m, exponent = multiplier(real)
+        if self is Rounding.ONCE and exponent > 14:
+            raise FactorError(f"scales give the factor {real:g}; expected less than 2^14")
         return (m, exponent) if self is Rounding.TWICE else (short(m), 15 - exponent)
 
     def apply(self, x: Any, real: Array) -> Array:

@@ -166,7 +166,7 @@ def stored(s: Site, name: str) -> None:
 def prelu(s: Site) -> None:
     x, alpha, y, row = s.x(), s.x(1), s.y(), kind_of(s)
     broadcast(s, x, alpha)
-    s.expect(x.type.shape == y.type.shape, f"an output {y.type} for {x.type}")
+    s.expect(x.type == y.type, f"an output {y.type} for {x.type}")
     if row == "float32":
         s.add("PRelu", (s.name(), s.name(1)), s.out())
         return

@@ -136,6 +136,7 @@ def squared_difference(s: Site) -> None:
         away = s.add("Sub", (s.name(0), s.name(1)), type_)
         s.add("Mul", (away, away), s.out())
         return
+    same_types(s, a, y, also=one_of("int32"))
     left = 7 if row == "int8" else 0
     top = 2 * max(s.scale(a), s.scale(b))
     parts = [
@@ -155,6 +156,7 @@ def divide(s: Site) -> None:
     if row not in INTEGERS:
         s.within(s.add("Div", (s.name(0), s.name(1)), TensorType(y.type.dtype, shape)), s.out())
         return
+    same_types(s, a, y, also=one_of("int32"))
     factor = multiplier(s.scale(a) / (s.scale(b) * s.scale(y)))
     how = Rescaling(s.zero(a), 0, *factor, s.zero(y), *s.stored_limits())
     attrs = {**asdict(how), "zero": s.zero(b)}
@@ -239,6 +241,7 @@ def _plain(kind: str, op: str, *types: str) -> None:
             len(row) == 1 and row <= set(types),
             f"{', '.join(sorted(row))}; supported: {', '.join(types)}",
         )
+        s.expect(s.y().type.dtype.name in row, f"an output {s.y().type}; expected {types[0]}")
         s.add(op, (s.name(0), s.name(1)), s.out())
 
     operator(kind)(rule)
@@ -280,7 +283,11 @@ def floor_mod(s: Site) -> None:
     type_, b = TensorType(s.y().type.dtype, shape), s.name(1)
     rest = s.add("Mod", (s.name(0), b), type_, {"fmod": 1})
     zero, flag = s.const(np.float32(0)), TensorType(dtype.bool_, shape)
-    signs = [s.add("Less", (name, zero), flag) for name in (rest, b)]
+    shapes = shape, s.x(1).type.shape
+    signs = [
+        s.add("Less", (name, zero), TensorType(dtype.bool_, n))
+        for name, n in zip((rest, b), shapes, strict=True)
+    ]
     some = s.add("Not", (s.add("Equal", (rest, zero), flag),), flag)
     moves = s.add("And", (some, s.add("Xor", signs, flag)), flag)
     s.add("Where", (moves, s.add("Add", (rest, b), type_), rest), s.out())

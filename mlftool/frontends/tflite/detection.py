@@ -37,6 +37,7 @@ def post_process(s: Site) -> None:
     each = min(given.number("max_classes_per_detection", 1, MOST), classes)
     s.expect(bool(regular) or each == 1, f"{each} classes for each detection; supported: 1")
     most = given.number("max_detections", 1, MOST)
+    s.expect(all(t.dtype == dtype.float32 for t in s.made()), "outputs that are not float32")
     shapes = [t.shape for t in s.made()]
     s.expect(math.prod(shapes[1]) == math.prod(shapes[2]), "outputs of different sizes")
     s.expect(math.prod(shapes[0]) == 4 * math.prod(shapes[1]), "outputs of different sizes")

@@ -25,6 +25,7 @@ from mlftool.frontends.tflite.site import (
     Site,
     SpoiledError,
     sound,
+    stored_alike,
 )
 from mlftool.frontends.tflite.unsigned import with_signed
 from mlftool.frontends.tflite.updates import with_updates
@@ -43,6 +44,7 @@ for _family in FAMILIES:
 
 # What works for what has no rule here: the converter writes it in floats, or as other operators.
 OTHERWISE = "try it as ONNX: python -m tf2onnx.convert --tflite m.tflite --output m.onnx"
+CONVERSIONS = {"CAST", "DEQUANTIZE", "QUANTIZE"}  # between bytes with and without a sign
 MOST_CALLS = 256  # of subgraphs, which may call others several times
 # What a condition may be; the first is what an operator takes.
 FLAGS = (TensorType(dtype.bool_, ()), TensorType(dtype.bool_, (1,)))
@@ -208,6 +210,10 @@ class _Walk:
                 self.promise(draft, o)
             label = next((draft.graph.tensors[o].name for o in node.outputs), "") or node.kind
             before = len(draft.nodes)
+            if node.kind not in CONVERSIONS:
+                stored_alike(
+                    draft.graph.tensors[p] for p in (*node.inputs, *node.outputs) if p >= 0
+                )
             rule(Site(draft, self.model, node, label, self))
             differ = mixed(draft.nodes[before:], draft.types)
             if differ:

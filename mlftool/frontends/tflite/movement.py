@@ -361,7 +361,9 @@ def tile(s: Site) -> None:
 
 @operator("SHAPE")
 def shape(s: Site) -> None:
-    made = np.array(s.x().type.shape, s.y().type.dtype.numpy)
+    row = s.y().type.dtype
+    s.expect(row in (dtype.int32, dtype.int64), f"an output of {row}; supported: int32, int64")
+    made = np.array(s.x().type.shape, row.numpy)
     made_shape(s, made.shape)
     s.add("Identity", (s.const(made),), s.out())
 

@@ -89,6 +89,7 @@ ABSENT = (9, 10, 11, 16, 17, 20, 21, 22, 23)  # peepholes, projection, normalisa
 @operator("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def lstm(s: Site) -> None:
     x, y, row = s.x(0), s.y(), kind_of(s)
+    s.expect(y.type.dtype == x.type.dtype, f"an output {y.type} for {x.type}")
     s.expect(not any(s.has(i) for i in ABSENT), "peepholes, a projection or layer normalisation")
     s.expect(s.option("fused_activation_function", 4) == 4, "an activation that is not TANH")
     h, c = variable(s, 18), variable(s, 19)

@@ -326,6 +326,12 @@ def sound(tensor: Tensor) -> Tensor:
     return tensor
 
 
+def stored_alike(tensors: Iterable[Tensor]) -> None:
+    """Raises RefusedError if bytes with and without a sign meet: the rules have one for both."""
+    if len({t.unsigned for t in tensors if t.type.dtype.is_int8}) > 1:
+        raise RefusedError("tensors of int8 and of uint8; supported: one of them")
+
+
 def quotient(value: float, scale: float) -> float:
     """In float32; infinite where a scale is nearly zero."""
     with np.errstate(over="ignore"):
@@ -365,7 +371,9 @@ HYBRID = (
 
 
 def same_floats(s: Site, *inputs: int) -> None:
-    """Raises RefusedError unless these inputs, where there are any, are float32 as x is."""
+    """Raises RefusedError unless these inputs, where there are any, and the output are float32 as
+    x is."""
+    s.expect(s.y().type.dtype.name == "float32", f"float32 with an output {s.y().type}")
     for tensor in (s.x(i) for i in inputs if s.has(i)):
         if tensor.type.dtype.name in ("int8", "uint8"):
             text = f"float32 with weights of {tensor.type.dtype}, quantised while it runs"

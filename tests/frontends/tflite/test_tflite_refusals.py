@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,6 +98,29 @@ def one(kind: str, *tensors: T) -> bytes:
     return model(Sub(tensors, [Op(kind, read, [made])], inputs, [made]))
 
 
+def contraction(kind: str, *tensors: T, **options: Any) -> bytes:
+    """A layer whose options say nothing that counts here."""
+    table = "Conv2DOptions" if kind == "CONV_2D" else "FullyConnectedOptions"
+    op = Op(kind, (0, 1, 2), (3,), table, options)
+    return model(Sub(tensors, [op], (0,), (3,)))
+
+
+def convolved(x: T, y: T, bias: int = 0) -> bytes:
+    """A pointwise layer of int16 in 2 channels."""
+    w = bytes_("w", 2, 1, 1, 2, zero=0, data=np.ones((2, 1, 1, 2)))
+    b = T("b", (2,), "int64", 0.01, data=[0, bias])
+    return contraction("CONV_2D", x, w, b, y, Padding=1, StrideW=1, StrideH=1)
+
+
+def connected(y: T, variable: bool = False) -> bytes:
+    w = bytes_("w", 3, 4, zero=0, data=np.ones((3, 4)))
+    b = T("b", (3,), "int32", 0.01, data=[0, 1, 2], variable=variable)
+    return contraction("FULLY_CONNECTED", bytes_("x", 2, 4), w, b, y)
+
+
+SHORTS: dict[str, Any] = {"type": "int16", "zero": 0}
+
+
 def own_input() -> bytes:
     variable = T("y", (2,), "float32", variable=True)
     return model(Sub([variable], [Op("RELU", (0,), (0,))], (), (0,)))
@@ -146,6 +170,28 @@ def own_input() -> bytes:
         (one("TRANSPOSE", floats("x", 2, 3), BY_NAN, floats("y", 3, 2)), "of float32; supported: int32, int64"),
         (one("VAR_HANDLE", T("y", (), "resource")), "output 'y' is never computed"),
         (own_input(), "reads tensor 'y', which it makes"),
+        (connected(bytes_("y", 3, 2)), "weights int8[3x4] for int8[2x4] and int8[3x2]"),
+        (connected(T("y", (2, 3), "int64", 0.1)), "an output int64[2x3]; expected x's type"),
+        (connected(bytes_("y", 2, 3), variable=True), "a constant value, although it is a var"),
+        (
+            convolved(bytes_("x", 9, 1, 4, 2, **SHORTS), bytes_("y", 1, 1, 4, 2, **SHORTS)),
+            "an output of int16[1x1x4x2]; expected [9, 1, 4] along axes 0 to 2",
+        ),
+        (
+            convolved(bytes_("x", 1, 1, 4, 2, **SHORTS), bytes_("y", 1, 1, 4, 2, **SHORTS), 2**46),
+            "a bias beyond 46 bits",
+        ),
+        (
+            convolved(bytes_("x", 1, 1, 4, 2, type="int16"), bytes_("y", 1, 1, 4, 2, **SHORTS)),
+            "a zero point of int16; expected 0",
+        ),
+        (
+            model(Sub([*PAIR], [Op("SUB", (0, 0), (1,), "DivOptions")], (0,), (1,))),
+            "options of another operator, DivOptions",
+        ),
+        (one("NOT_EQUAL", floats("x", 4), floats("z", 4), floats("y", 4)), "expected bool"),
+        (unary("L2_NORMALIZATION", *PAIR), "an output with scale and zero point (0.1"),
+        (unary("MAXIMUM", bytes_("x", 4), bytes_("y", 4, type="int4")), "INT4, which only constan"),
         *(
             (resized(kind), "float32[1x2x0x1], of which nothing is made")
             for kind in ("NearestNeighbor", "Bilinear")
@@ -162,8 +208,12 @@ def test_a_factor_beyond_fixed_point(tmp_path: Path) -> None:
     file.write_bytes(dense(np.random.default_rng(0), scale=1e-30))
     with pytest.raises(MlfError, match=r"scales give the factor 3.3e.26; expected less than 2.31"):
         compile_module(ModuleSpec(file))
+    file.write_bytes(convolved(*(bytes_(n, 1, 1, 4, 2, scale=s, **SHORTS) for n, s in HUGE)))
+    with pytest.raises(MlfError, match=r"scales give the factor 20000; expected less than 2.14"):
+        compile_module(ModuleSpec(file))
 
 
+HUGE = ("x", 1.0), ("y", 5e-6)
 IMAGE = (1, 4, 4, 2)
 # Of each contraction the shapes of x, weights and y, its options and what its inputs are.
 CONTRACTIONS: dict[str, tuple[Sequence[Sequence[int]], str, tuple[int, ...]]] = {
