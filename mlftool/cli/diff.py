@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.cli.subject import FILE, add_subject_options, fitting, refusals, subjects
+from mlftool.cli.subject import FILE, add_subject_options, builds_of, fitting, refusals, subjects
 from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import BAD_INPUT, CHECK_FAILED, MlfError, Problem
 from mlftool.frozen import frozen
@@ -84,7 +84,8 @@ def _facts(
 
     def measure(subject: Subject) -> Facts:
         tried.append(subject.name)
-        return facts(subject, args.on, not args.no_run)
+        with builds_of(file):
+            return facts(subject, args.on, not args.no_run)
 
     fit = list(fitting(measure, subjects(args, file, beside=beside), refused))
     there = {f.name for f in fit}

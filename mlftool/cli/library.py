@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlftool.cli.subject import builds_of
 from mlftool.errors import MlfError, Problem
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output)
     check_folders(args.headers, args.sources)
     bundle = read_tar(args.archive)
-    write_library(bundle, str(args.archive), args.output, args.module, args.soname)
+    with builds_of(args.archive):
+        write_library(bundle, str(args.archive), args.output, args.module, args.soname)
     write_sources(bundle, str(args.archive), args.module, args.headers, args.sources)
     return 0
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mlftool.cli import tvmc_run
 from mlftool.cli.inputs import add_fill_mode, add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, flag_of
+from mlftool.cli.subject import builds_of
 from mlftool.cli.terminal import printed, terminal_of
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
@@ -96,14 +97,15 @@ def repetitions(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     tvmc_run.apply(args)
     if not args.sandbox:
-        return _run(args)
+        with builds_of(args.file):
+            return _run(args)
     from mlftool.runtime.sandbox import sandbox
     from mlftool.runtime.toolchain import BUBBLEWRAP, find
 
     if args.driven or args.project_dir or args.runner:
         text = "--sandbox goes with no --driven, --project-dir or --runner: it builds what it runs"
         raise MlfError(Problem("MLF0405", text))
-    with sandbox(find(BUBBLEWRAP)):
+    with sandbox(find(BUBBLEWRAP)), builds_of(args.file):
         return _run(args)
 
 

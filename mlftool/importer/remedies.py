@@ -41,6 +41,7 @@ UNTAKEN = {
     )
     for name in names.split()
 }
+_UNSUPPORTED = {"MLF0206", "MLF0302", "MLF0303"}  # what a standard model may still be
 _BY_HAND = 8  # elements of an input, at most, that a user gives on a command line
 
 
@@ -70,8 +71,10 @@ def for_extents(scope: Scope, node: NodeProto, refused: Refuse) -> str:
     decided = constants(scope, [s for n in open_ for s in scope.symbols_of(n)])
     if refused.help == EXTENTS and decided:
         return f"{decided}; or {CUT}"
-    if refused.help or refused.code != "MLF0303" or not open_:
+    if refused.help or refused.code not in _UNSUPPORTED:
         return refused.help
+    if refused.code != "MLF0303" or not open_:
+        return f"change the node, or {CUT}"
     text = "sizes that are known only at run time count as large as they may get"
     return "; ".join(filter(None, (text, decided)))
 

@@ -211,6 +211,27 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
     return np.asarray(total if keep else total.squeeze(axes))
 
 
+def _l2(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
+    """Of integers as the kernel: in float64, the least integer where the root leaves the type."""
+    if x.dtype.kind not in "iu":
+        return np.asarray(np.sqrt(np.square(x).sum(axes, x.dtype, keepdims=keep)))
+    root = np.asarray(np.sqrt(np.square(x.astype(np.float64)).sum(axes, keepdims=keep)))
+    least, most = np.iinfo(x.dtype).min, float(np.iinfo(x.dtype).max) + 1
+    return np.where(root < most, root, least)
+
+
+def _mean_of(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
+    """Integers towards zero; a mean of no integers is 0, of no floats not a number."""
+    count = math.prod(x.shape[a] for a in axes)
+    if x.dtype.kind not in "iu":
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.divide(x.sum(axes, keepdims=keep), count))
+    total, by = x.sum(axes, x.dtype, keepdims=keep), x.dtype.type(max(count, 1))
+    below = (total < 0) & (total % by != 0)
+    return np.asarray(total // by + below)
+
+
+reduce_l2, reduce_mean = _reduction(_l2), _reduction(_mean_of)
 reduce_log_sum = _reduction(lambda x, axes, keep: np.log(x.sum(axes, keepdims=keep)))
 reduce_log_sum_exp = _reduction(_log_sum_exp)
 reduce_sum_square = _reduction(lambda x, axes, keep: np.square(x).sum(axes, x.dtype, keepdims=keep))

@@ -46,13 +46,14 @@ BLOCK = 256
 @frozen
 class Member:
     """`step`: the elementwise operator that joins two, or mlf.LogAddExp; `start`: its neutral
-    element; `value`: what is made of an element first, if anything; `finish`: of the accumulator
-    and the number of elements; whether it `picks` one of the elements."""
+    element; `value`: what is made of an element first, if anything; `total`: the accumulator's
+    type; `finish`: of the accumulator and the number of elements; whether it `picks` one of the elements."""
 
     step: str
     relay: Rule
     start: Callable[[DType], float] = lambda row: 0
     value: Callable[[Maths, str], str] | None = None
+    total: Callable[[DType], DType] = lambda row: row  # the accumulator's type
     finish: Callable[[Maths, str, str], str] = lambda m, acc, count: acc
     picks: bool = False
     constant: Value | None = None
@@ -86,7 +87,7 @@ def _square(m: Maths, x: str) -> str:
 def _root(m: Maths, acc: str, count: str) -> str:
     if m.dtype.is_float:
         return m.root(acc)
-    return f"({m.dtype.c}){integer_of(m.dtype, float64, f'sqrt((double){acc})')}"
+    return f"({m.dtype.c}){integer_of(m.dtype, float64, f'sqrt({acc})')}"
 
 
 def _log(m: Maths, acc: str, count: str) -> str:
@@ -212,6 +213,7 @@ MEMBERS = {
         "Add",
         _relay("mean"),
         finish=_mean,
+        constant=folded.reduce_mean,
         quantised="mlf.QLinearReduceMean",
         extents=_mean_of_boxes,
     ),
@@ -234,7 +236,13 @@ MEMBERS = {
     ),
     "ReduceL1": Member("Add", _relay("sum", "abs"), value=_magnitude, extents=ZEROS),
     "ReduceL2": Member(
-        "Add", _relay("sum", "square", "sqrt"), value=_square, finish=_root, extents=ZEROS
+        "Add",
+        _relay("sum", "square", "sqrt"),
+        value=_square,
+        total=lambda row: row if row.is_float else float64,  # integers' squares leave their type
+        finish=_root,
+        constant=folded.reduce_l2,
+        extents=ZEROS,
     ),
     "ReduceSumSquare": Member(
         "Add",
@@ -326,14 +334,17 @@ def _texts(v: View, index: str, count: str) -> dict[str, str]:
     """The member's holes as C."""
     row = v.y.dtype
     member, m = MEMBERS[v.core.op], Maths(row, row)
-    element = f"x[{index}]"
+    total, element = member.total(row), f"x[{index}]"
+    if total != row:
+        element = f"({total.c}){element}"
+    inner = Maths(total, total)
     return {
-        "type": row.c,
-        "start": literal(member.start(row), row),
-        "value": settle(row, member.value(m, element)) if member.value else element,
-        "step": joined(member.step, row, "acc", "value"),
-        "join": joined(member.step, row, "acc", "part"),
-        "part": joined(member.step, row, "part", "value"),
+        "type": total.c,
+        "start": literal(member.start(total), total),
+        "value": settle(total, member.value(inner, element)) if member.value else element,
+        "step": joined(member.step, total, "acc", "value"),
+        "join": joined(member.step, total, "acc", "part"),
+        "part": joined(member.step, total, "part", "value"),
         "finish": member.finish(m, "acc", count),
     }
 

@@ -15,6 +15,7 @@ from mlftool.plan.program import Call
 from mlftool.targets import Target, debug_level
 from mlftool.targets.kernels import KERNELS, Specialised
 
+OTHERWISE = "change the layer to a form that is supported, or compute it in the application"
 # Takes one of the kernels that can compute a node, the estimated best of which is the first.
 Choose = Callable[[View, Sequence[Kernel]], Kernel]
 VECTORS = {"mve", "vector"}  # what compilers use unasked
@@ -42,7 +43,7 @@ def select(
                 kernel, *others = offers(v, target)
                 calls.append(Call(node, kernel, rivals=tuple((k.name, k.cost) for k in others)))
         except UnsupportedError as error:
-            problems.append(Problem("MLF0302", str(error), file, path=node.label))
+            problems.append(Problem("MLF0302", str(error), file, path=node.label, help=OTHERWISE))
     if problems:
         raise MlfError(problems)
     return tuple(calls)

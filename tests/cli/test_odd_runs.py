@@ -187,3 +187,27 @@ def test_integers_one_apart_have_a_usual_cause(
     words = ["run", model, "--inputs", inputs, "--expect", str(tmp_path / "ref.npz")]
     assert main(words) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["library", "run", "diff"])
+def test_code_that_does_not_compile_is_told_with_its_file(
+    model: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, broken = model.parent / "a.tar", model.parent / "b.tar"
+    target = "host" if command == "library" else "cortex-m0"
+    assert main(["compile", str(model), "-o", str(file), "--target", target]) == 0
+    with tarfile.open(file) as old, tarfile.open(broken, "w") as new:
+        for member in old:
+            data = old.extractfile(member)
+            content = data.read() if data else b""
+            content += b"int broken = ;\n" if member.name.endswith("lib1.c") else b""
+            member.size = len(content)
+            if not member.name.endswith("checksums.sha256"):
+                new.addfile(member, io.BytesIO(content) if data else None)
+    more = {
+        "library": ["-o", str(model.parent / "m.so")],
+        "run": ["--on", "cortex-m0"],
+        "diff": [str(file), "--on", "cortex-m0"],
+    }
+    assert main([command, str(broken), *more[command]]) == 2
+    assert f"{broken}: error[MLF0608]: module '" in capsys.readouterr().err
