@@ -47,7 +47,8 @@ BLOCK = 256
 class Member:
     """`step`: the elementwise operator that joins two, or mlf.LogAddExp; `start`: its neutral
     element; `value`: what is made of an element first, if anything; `total`: the accumulator's
-    type; `finish`: of the accumulator and the number of elements; whether it `picks` one of the elements."""
+    type; `finish`: of the accumulator and the number of elements; whether it `picks` one of the
+    elements."""
 
     step: str
     relay: Rule
