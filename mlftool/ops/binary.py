@@ -19,6 +19,7 @@ from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Refuse, Scope
 from mlftool.onnx_rules.shaping import Bounds, Element, exactly, largest_of, least_of, reckoned
+from mlftool.ops import folded
 from mlftool.ops.base import Affine, Attributes, Facts, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared, integer_of
@@ -289,6 +290,7 @@ elementwise(
     "Mean",
     lambda m, *operands: f"({_rounding(m, '+', operands)}) / {m.lit(len(operands))}",
     relay=relay.variadic("add", mean=True),
+    constant=folded.mean,
 )
 elementwise("Mod", _mod, includes=("mlf/math.h",), relay=_relay_mod)
 elementwise(

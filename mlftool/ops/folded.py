@@ -107,6 +107,13 @@ def _flat(x: Array, axis: int) -> Array:
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
+def mean(inputs: Known, attrs: Attributes, opset: int) -> Array:
+    """Of operands in any order; the reference adds the others to the first one, in its shape."""
+    values = [_data(inputs, i) for i in range(len(inputs))]
+    kind = values[0].dtype
+    return np.asarray(sum(values) / kind.type(len(values)), kind)
+
+
 flatten = _of_first(lambda x, attrs: _flat(x, attrs.get("axis", 1)))
 softsign = _of_first(lambda x, attrs: x / (1 + np.abs(x)))
 # Positive elements stay, whatever alpha is.

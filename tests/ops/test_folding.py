@@ -188,7 +188,15 @@ def one(draw: Draw, rng: np.random.Generator) -> Call:
     return [array(draw, rng, shape(draw, 0), (np.float32,))], {}, 1
 
 
-@makes("Add", "Sub", "Mul", "Div", "Min", "Max", "Equal", "Less")
+@makes("Sum", "Mean", "Min", "Max")
+def several(draw: Draw, rng: np.random.Generator) -> Call:
+    """Any of them may be the one that broadcasts."""
+    of = shape(draw, 0)
+    shapes = [[draw(st.sampled_from((1, n))) for n in of] for _ in range(draw(st.integers(1, 4)))]
+    return [array(draw, rng, tuple(s[draw(st.integers(0, 1)) :]), FLOATS[:1]) for s in shapes], {}, 1
+
+
+@makes("Add", "Sub", "Mul", "Div", "Equal", "Less")
 def two(draw: Draw, rng: np.random.Generator) -> Call:
     x = array(draw, rng, shape(draw, 0), NUMBERS)
     y = array(draw, rng, tuple(draw(st.sampled_from((1, n))) for n in x.shape), (x.dtype.type,))
