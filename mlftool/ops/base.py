@@ -27,6 +27,7 @@ class Trait(Enum):
     ELEMENTWISE = auto()  # each output element depends on the input elements at its own index
     VIEW = auto()  # same bytes, other shape: costs nothing
     MOVES_DATA = auto()  # copies elements without looking at them
+    ANY_BITS = auto()  # its kernels move elements of less than a byte and 8-bit floats, too
     JOIN = auto()  # its inputs one after the other along `axis`
     ORDER_PRESERVING = auto()  # picks elements by comparing them: commutes with quantisation
     MEAN = auto()  # of what a window covers: padding does not count without `count_include_pad`

@@ -140,8 +140,7 @@ def _on_axis(f: Facts) -> str:
 
 @op(
     "Gather",
-    Trait.MOVES_DATA,
-    Trait.AXIS,
+    *(Trait.MOVES_DATA, Trait.ANY_BITS, Trait.AXIS),
     moved=FIRST,
     checks=(_on_axis,),
     extents=_gather_boxes,
@@ -183,7 +182,7 @@ def elements_fit(f: Facts) -> str:
 
 @op(
     "GatherElements",
-    *(Trait.MOVES_DATA, Trait.AXIS),
+    *(Trait.MOVES_DATA, Trait.ANY_BITS, Trait.AXIS),
     moved=FIRST,
     checks=(elements_fit,),
     extents=_gather_boxes,
@@ -235,7 +234,7 @@ def _scalar(scope: Scope, node: NodeProto) -> TensorType | None:
 
 @op(
     "GatherND",
-    Trait.MOVES_DATA,
+    *(Trait.MOVES_DATA, Trait.ANY_BITS),
     moved=FIRST,
     typed=_scalar,
     checks=(_gathered,),
@@ -284,7 +283,7 @@ def _reversed_boxes(scope: Scope, node: NodeProto) -> Outcome:
 
 @op(
     "ReverseSequence",
-    Trait.MOVES_DATA,
+    *(Trait.MOVES_DATA, Trait.ANY_BITS),
     moved=FIRST,
     checks=(_reversed,),
     extents=_reversed_boxes,

@@ -163,7 +163,7 @@ old(
 )
 op(
     "Identity",
-    *(Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY),
+    *(Trait.VIEW, Trait.MOVES_DATA, Trait.ANY_BITS, Trait.IDENTITY),
     extents=as_it_is,
     bounds=of_first,
     relay=lambda s: s.arg(),
@@ -177,7 +177,7 @@ def _relay_reshape(s: Site) -> str:
 
 def _view(name: str, **fields: Any) -> None:
     fields = {"bounds": of_first, "extents": as_it_is, "relay": _relay_reshape, **fields}
-    op(name, Trait.VIEW, Trait.MOVES_DATA, **fields)(copy)
+    op(name, Trait.VIEW, Trait.MOVES_DATA, Trait.ANY_BITS, **fields)(copy)
 
 
 _view("Reshape", extents=ALONE, shaped=reshape_in_box, older=((5, attr_to_input("shape", 1)),))
@@ -188,7 +188,7 @@ for _name, _folded in (("Squeeze", folded.squeeze), ("Unsqueeze", folded.unsquee
 
 @op(
     "Transpose",
-    *(Trait.MOVES_DATA, Trait.TRANSPOSITION),
+    *(Trait.MOVES_DATA, Trait.ANY_BITS, Trait.TRANSPOSITION),
     checks=(_permutation,),
     resolve=_explicit_perm,
     extents=as_it_is,
@@ -238,7 +238,7 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
 
 @op(
     "Expand",
-    Trait.MOVES_DATA,
+    *(Trait.MOVES_DATA, Trait.ANY_BITS),
     moved=FIRST,
     extents=ALONE,
     shaped=expand_in_box,
@@ -253,7 +253,7 @@ def expand(v: View) -> Kernel:
 
 @op(
     "Tile",
-    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    *(Trait.MOVES_DATA, Trait.ANY_BITS, Trait.SAME_RANK),
     moved=FIRST,
     extents=ALONE,
     shaped=tile_in_box,

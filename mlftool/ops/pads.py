@@ -109,7 +109,7 @@ def _padded_boxes(scope: Scope, node: NodeProto) -> Outcome:
 
 @op(
     "Pad",
-    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    *(Trait.MOVES_DATA, Trait.ANY_BITS, Trait.SAME_RANK),
     moved=Moved((0,), fill=2),
     forms=of_form("*", "*", "."),
     checks=(_borders,),

@@ -147,7 +147,7 @@ def _window(s: Shaping, start: str, end: str, n: int | str, step: int) -> tuple[
 
 @op(
     "Slice",
-    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    *(Trait.MOVES_DATA, Trait.ANY_BITS, Trait.SAME_RANK),
     moved=FIRST,
     checks=(_windows,),
     older=tuple((10, attr_to_input(a, k + 1)) for k, a in enumerate(("starts", "ends", "axes"))),
@@ -363,6 +363,8 @@ def _in_order(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[
 )
 def concat(v: View) -> Kernel:
     """Inputs one after the other along `axis`."""
+    if v.y.dtype.packed:
+        raise UnsupportedError(f"Concat of {v.y.dtype}; supported: types of whole bytes")
     axis = v.attr("axis") % len(v.y.shape)
     inner = math.prod(v.y.shape[axis + 1 :])
     outer = math.prod(v.y.shape[:axis])

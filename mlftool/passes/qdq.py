@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mlftool.ir.dtype import DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ir.rounding import Rounding
@@ -42,6 +43,11 @@ def _rises(e: Editor, node: Node) -> bool:
     return bool(e.consts[node.inputs[1]].reshape(()) > 0)
 
 
+def _takes(node: Node, row: DType) -> bool:
+    """Whether its kernels read and store elements of a quantised type."""
+    return is_a(node, Trait.ANY_BITS) or not (row.packed or row.codec)
+
+
 def _same_parameters(e: Editor, a: Node, b: Node) -> bool:
     return len(a.inputs) == len(b.inputs) and all(
         np.array_equal(e.consts[i], e.consts[j]) and e.types[i].dtype == e.types[j].dtype
@@ -62,6 +68,8 @@ def _sink(e: Editor, node: Node) -> bool:
     if any(not _same_parameters(e, first, s) for s in sources):
         return False
     row = e.types[first.inputs[0]].dtype
+    if not _takes(node, row):
+        return False
     inputs, outputs = list(node.inputs), list(node.outputs)
     if moved.fill is not None:
         value = _padding(e, node, moved.fill, first)
@@ -121,7 +129,8 @@ def _hoist(e: Editor, node: Node) -> bool:
         return False
     out, moved = e.types[node.outputs[0]], [move.inputs[i] for i in rule.read(move)]
     # Where it picks some elements the others need no quantisation.
-    if sum(e.types[name].elements for name in moved) > out.elements:
+    many = sum(e.types[name].elements for name in moved) > out.elements
+    if many or not _takes(move, out.dtype):
         return False
     inputs = list(move.inputs)
     if rule.fill is not None:
