@@ -403,7 +403,7 @@ def _added(option: Option, value: object) -> tuple[str, ...]:
     if isinstance(kind, Choice) and not option.of_tvm and value not in kind.values:
         text = f"{option.name.replace('_', ' ')} '{value}', expected {' or '.join(kind.values)}"
         raise MlfError(Problem("MLF0400", text))
-    return option.features.get(value, ())
+    return option.features.get(value, ()) if isinstance(value, str | bool) else ()
 
 
 class _Clock:

@@ -102,6 +102,8 @@ def retyped(e: Editor, node: Node, new: Mapping[str, str]) -> Node:
     attrs = dict(node.attrs)
     if late and changed:
         attrs[RAISED] = HALF
+    if outputs != list(node.outputs):
+        attrs.pop("output_dtype", None)  # which the zero point says
     if outputs != list(node.outputs) and "activation" in attrs:
         by = _by(e, node.outputs[0])
         attrs["activation"] = tuple(n + by for n in attrs["activation"])

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.insight.profile import profile
     from mlftool.mlf import check_writable, write_atomically
 
-    check_writable(args.output)
+    check_writable(args.output, sources=(args.file,))
     subject = one_subject(args, args.file)
     if args.before:
         found = graph.before(subject)

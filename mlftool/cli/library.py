@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is None and args.headers is None and args.sources is None:
         hint = "give -o MODEL.so, --headers DIR or --sources DIR"
         raise MlfError(Problem("MLF0400", "nothing to write", help=hint))
-    check_writable(args.output)
+    check_writable(args.output, sources=(args.archive,))
     check_folders(args.headers, args.sources)
     bundle = read_tar(args.archive)
     with builds_of(args.archive):

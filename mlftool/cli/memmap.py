@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.insight import memmap
     from mlftool.mlf import check_writable, write_atomically
 
-    check_writable(args.svg)
+    check_writable(args.svg, sources=(args.file,))
     if args.svg:
         one = memmap.memory_map(one_subject(args, args.file), False)
         if one.plan is None:

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.insight import report
     from mlftool.mlf import check_writable, write_atomically
 
-    check_writable(args.output)
+    check_writable(args.output, sources=(args.file, args.inputs, args.expect))
     subject = one_subject(args, args.file)
     vectors, commands = _vectors(args, subject), [_command(args)]
     found = report.report(subject, args.on, vectors, commands, search=not args.no_curve)

@@ -24,9 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import read_tar, write_atomically
+    from mlftool.mlf import check_writable, read_tar, write_atomically
     from mlftool.mlf.sbom import FORMATS
 
+    check_writable(args.output, sources=(args.archive,))
     bundle = read_tar(args.archive)
     try:
         data = args.archive.read_bytes()

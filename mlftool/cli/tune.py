@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.mlf import check_writable, write_atomically
     from mlftool.tune import tune
 
-    check_writable(None if args.check else args.output)  # before a search of minutes
+    output = None if args.check else args.output
+    check_writable(output, sources=(args.model, args.inputs))  # before a search of minutes
     inputs = given_inputs(args)
     old = read_record(args.output) if os.path.exists(args.output) or args.check else {}
     new: dict[str, Tuned] = {}

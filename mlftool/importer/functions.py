@@ -188,6 +188,8 @@ def _fill(copy: Message, source: Message, left_out: Sequence[str]) -> None:
     for field, value in source.ListFields():
         if field.name in left_out:
             continue
+        if isinstance(value, bytes) and field.type == field.TYPE_STRING:
+            continue  # a comment that is not UTF-8; names are (importer/protos.py)
         if isinstance(value, int | float | str | bytes):
             setattr(copy, field.name, value)
         elif isinstance(value, Message):

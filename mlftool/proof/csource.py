@@ -141,16 +141,17 @@ class _Reader:
         return token
 
     def argument(self) -> Argument:
-        """Casts, then a name or a number, or a sum of both in parentheses."""
+        """Casts, then a name or a number; in parentheses a name, or a sum of both."""
         while self.peek() == "(" and self._is_cast():
             while self.take() != ")":
                 pass
         if self.peek() != "(":
             return Argument(self.take() if self.peek().isdigit() else self.name(), None)
         self.take("(")
-        base = self.name()
-        self.take("+")
-        offset = int(self.take())
+        base, offset = self.name(), None
+        if self.peek() == "+":
+            self.take("+")
+            offset = int(self.take())
         self.take(")")
         return Argument(base, offset)
 

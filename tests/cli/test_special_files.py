@@ -191,6 +191,12 @@ def test_an_output_is_tried_before_the_work(
         (("quantize", "m.onnx", "--data", "d.npz"), "m.onnx"),
         (("quantize", "m.onnx", "--data", "d.npz"), "d.npz"),
         (("quantize", "m.onnx", "--data", "d.npz"), "link"),
+        (("graph", "m.onnx"), "m.onnx"),
+        (("report", "m.onnx"), "m.onnx"),
+        (("tune", "m.onnx", "--target", "cortex-m4"), "m.onnx"),
+        (("library", "m.bin"), "m.bin"),
+        (("runner", "m.bin"), "m.bin"),
+        (("sbom", "m.bin"), "m.bin"),
     ],
 )
 def test_no_output_replaces_what_is_read(

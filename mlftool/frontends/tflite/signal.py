@@ -188,7 +188,7 @@ def delay(s: Site) -> None:
     x, length = s.x(), options(s).number("delay_length", 0, MOST)
     typed(s, ("int16",), ("int16",))
     made_shape(s, x.type.shape)
-    s.expect(x.type.elements > 0, f"an input {x.type}")
+    s.expect(bool(x.type.shape) and x.type.elements > 0, f"an input {x.type}")
     if not length:
         s.add("Identity", (s.name(),), s.out())
         return
@@ -214,7 +214,8 @@ def framer(s: Site) -> None:
     typed(s, ("int16",), ("int16", "bool"))
     rank(s, 0, s.y(1))
     size, step = given.number("frame_size", 1, MOST), given.number("frame_step", 1, MOST)
-    s.expect(x.type.elements > 0 and x.type.shape[-1] % step == 0, f"steps of {step} in {x.type}")
+    fits = x.type.shape and x.type.elements > 0 and x.type.shape[-1] % step == 0
+    s.expect(bool(fits), f"steps of {step} in {x.type}")
     s.expect(step <= size, f"steps of {step} in frames of {size}")
     rows, count = x.type.elements // x.type.shape[-1], x.type.shape[-1] // step
     made_shape(s, (*x.type.shape[:-1], count, size))
