@@ -198,3 +198,12 @@ def test_external_data_of_a_function_are_read(tmp_path: Path) -> None:
     (tmp_path / "w.bin").unlink()
     with pytest.raises(MlfError, match=r"MLF0203.*w\.bin"):
         compile_module(ModuleSpec(path))
+
+
+def test_a_comment_in_a_function_need_not_be_utf_8() -> None:
+    text = f"""g (float[3] x) => (float[3] y) {{ y = own.F (x) }}
+        {OWN} F (a) => (b) {{ b = Neg (a) }}"""
+    model = parser.parse_model(HEAD + text)
+    model.functions[0].node[0].doc_string = "caffee"
+    data = model.SerializeToString().replace(b"caffee", b"caf\xc3\xa9"[:4] + b"\xa0e")
+    assert compile_module(ModuleSpec(onnx.ModelProto.FromString(data)))

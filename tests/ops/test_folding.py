@@ -193,7 +193,11 @@ def several(draw: Draw, rng: np.random.Generator) -> Call:
     """Any of them may be the one that broadcasts."""
     of = shape(draw, 0)
     shapes = [[draw(st.sampled_from((1, n))) for n in of] for _ in range(draw(st.integers(1, 4)))]
-    return [array(draw, rng, tuple(s[draw(st.integers(0, 1)) :]), FLOATS[:1]) for s in shapes], {}, 1
+    return (
+        [array(draw, rng, tuple(s[draw(st.integers(0, 1)) :]), FLOATS[:1]) for s in shapes],
+        {},
+        1,
+    )
 
 
 @makes("Add", "Sub", "Mul", "Div", "Equal", "Less")

@@ -1,4 +1,4 @@
-"""Operators that move or compare elements, on either side of a quantisation to types that C has not:
+"""Operators that move or compare elements, on either side of quantisation to types C has not:
 some of their kernels read whole bytes, and the operators then stay between floats."""
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from batch import Build, Job, build_jobs, compile_model, run_jobs
 from builders import Net
+from onnx import TensorProto
 from oracle import onnxruntime_float, onnxruntime_integer
 
 from mlftool.compile import ModuleSpec, compile_module
@@ -313,3 +314,14 @@ def test_weights_of_uint8_take_kernels_of_bytes(target: str, tmp_path: Path) -> 
     assert slow == (["integers.portable.depthwise"] if target in ("cortex-m0", "rv32imc") else [])
     for got, wanted in zip(job.results, onnxruntime_integer(job.model, feeds), strict=True):
         np.testing.assert_array_equal(*(next(iter(d.values())) for d in (got, wanted)))
+
+
+def test_weights_that_are_quantised_in_the_model_name_their_type() -> None:
+    """They become int8 with the network, whatever `output_dtype` said, and are then folded."""
+    net = Net()
+    x = net.dq(net.input("x", np.int8, (2, 4)), 0.1, np.int8(3))
+    scale = net.const(0.05, np.float32)
+    w = net.const(np.linspace(-1, 3, 12).reshape(4, 3), np.float32)
+    w = net.node("QuantizeLinear", w, scale, output_dtype=TensorProto.UINT8)
+    w = net.node("DequantizeLinear", w, scale, net.const(83, np.uint8))
+    assert compile_model(net.model(net.q(net.node("MatMul", x, w), 0.25, np.int8(27))))

@@ -314,6 +314,12 @@ def test_reading_calls() -> None:
     assert (call.symbol, [(a.base, a.offset) for a in call.arguments]) == ("g", wanted)
 
 
+def test_reading_an_address_without_an_offset() -> None:
+    text = "void f(uint8_t *workspace) {\n  g((mlf_string *)(void *)(workspace));\n}\n"
+    (found,) = csource.functions(text)
+    assert found.calls[0].arguments == (csource.Argument("workspace", None),)
+
+
 @pytest.mark.parametrize(
     "statement",
     ["x = 1;", "g(x + 1);", "g(*x);", "g(x[1]);", "if (x) g(x);", "return 1;", "g(h(x));", "g(x)"],

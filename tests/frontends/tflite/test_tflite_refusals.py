@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tfl_cases import flex
 from tfl_models import chain, convolution, dense, unary
 from tfl_writer import Op, Sub, T, model
 
@@ -374,3 +375,15 @@ def test_constants_of_another_size() -> None:
     tensors = [floats("x", 4), T("c", (4,), "float32", bytes=b"12345"), floats("y", 4)]
     data = model(Sub(tensors, [Op("MAXIMUM", (0, 1), (2,))], (0,), (2,)))
     assert "tensor 'c' float32[4] has 5 bytes; expected 16" in str(refused(data))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("SignalDelay", {"delay_length": 3}), ("SignalFramer", {"frame_size": 2, "frame_step": 1})],
+)
+def test_signals_of_no_axes(kind: str, options: dict[str, int]) -> None:
+    made = (T("y", (), "int16"), *((T("valid", (), "bool"),) if kind == "SignalFramer" else ()))
+    outputs = tuple(range(1, 1 + len(made)))
+    op = Op(kind, (0,), outputs, "", {}, flex(**options))
+    (problem,) = refused(model(Sub([T("x", (), "int16"), *made], [op], (0,), outputs))).problems
+    assert problem.code == "MLF0302"
