@@ -245,14 +245,18 @@ static int run_file(const struct runner_module *m, platform_file in, const char 
   platform_file out;
   uint64_t samples;
   int status;
-  if (bytes <= 0 || sample_bytes == 0 || (uint64_t)bytes % sample_bytes != 0) {
+  if (sample_bytes == 0) {
+    samples = bytes == 0 ? 1 : 0; /* a module without inputs has one sample, of no bytes */
+  } else {
+    samples = bytes > 0 && (uint64_t)bytes % sample_bytes == 0 ? (uint64_t)bytes / sample_bytes : 0;
+  }
+  if (samples == 0) {
     return complain(kBadInput, "inputs", "the size of the file is no multiple of a sample's");
   }
   out = platform_open_to_write(out_path);
   if (out < 0) {
     return complain(kBadInput, out_path, "cannot be opened for writing");
   }
-  samples = (uint64_t)bytes / sample_bytes;
   status = run_samples(m, in, out, samples, repetitions, &cost);
   if (platform_close(out) != 0 && status == kOk) {
     status = complain(kBadInput, out_path, "cannot be written");

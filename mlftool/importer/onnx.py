@@ -149,7 +149,9 @@ def _scope(model: ModelProto, file: str, input_shapes: Mapping[str, Sequence[int
 
 def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
     """`known` problems are of functions, which say nothing of the graph."""
+    others = len(scope.problems)
     inputs = _inputs(graph, scope)
+    known += len(scope.problems) - others  # operators are named all the same
     defined = scope.types.keys() | scope.spoiled | {i.name for i in graph.input}
     order = ordered(scope, graph, defined, known)
     _raise(scope)

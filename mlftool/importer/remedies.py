@@ -42,6 +42,17 @@ UNTAKEN = {
     for name in names.split()
 }
 _UNSUPPORTED = {"MLF0206", "MLF0302", "MLF0303"}  # what a standard model may still be
+# What tf2onnx leaves as it is where it has no rule.
+_TENSORFLOW = "tf2onnx left TensorFlow's operator; compile the .tflite file, or write the network"
+TENSORFLOW = {
+    **dict.fromkeys(
+        ("RFFT", "RFFT2D", "IRFFT", "FFT", "Real", "Imag", "ComplexAbs", "Complex"),
+        f"{_TENSORFLOW} with matrices of cosines and sines",
+    ),
+    "Erfc": f"{_TENSORFLOW} with 1 - erf(x)",
+    "ReverseV2": f"{_TENSORFLOW} for opset 10 or later",
+    "Bucketize": f"{_TENSORFLOW} with comparisons",
+}
 _BY_HAND = 8  # elements of an input, at most, that a user gives on a command line
 
 
@@ -102,6 +113,8 @@ def _read(node: Node, name: str) -> tuple[str, ...]:
 def in_place_of(node: NodeProto) -> str:
     """Since when there is this operator, or which is meant."""
     if remedy := UNTAKEN.get(op_name(node)) or FOREIGN.get(domain_of(node)):
+        return remedy
+    if not domain_of(node) and (remedy := TENSORFLOW.get(node.op_type)):
         return remedy
     known = (s for s in onnx.defs.get_all_schemas_with_history() if s.domain == domain_of(node))
     versions = [s.since_version for s in known if s.name == node.op_type]

@@ -254,7 +254,9 @@ def _gather_blocks(s: Steps) -> None:
             zeros = _columns(s, *_numbers_in(s, 3, bits), s.type(2).shape[-1])
         else:
             zeros = s.const(np.full(s.type(2).shape, 1 << (bits - 1)), np.uint8)
-    value = s("DequantizeLinear", stored, s.x(2), *filter(None, [zeros]), axis=axis, block_size=size)
+    value = s(
+        "DequantizeLinear", stored, s.x(2), *filter(None, [zeros]), axis=axis, block_size=size
+    )
     s("Gather", value, s.x(1), out=0, axis=s.attrs.get("gather_axis", 0))
 
 

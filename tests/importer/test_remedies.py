@@ -29,6 +29,9 @@ MODELS = {
     "search": (f"""{HEAD} g (int32[1, 4] x, int32[1] n) => (int32[1, 4] y) {{
         y = com.microsoft.BeamSearch (x, n)
     }}""", ("search in the application",)),
+    "left_by_tf2onnx": (f"""{HEAD} g (float[1, 4] x) => (float y) {{
+        y = Erfc (x)
+    }}""", ("1 - erf(x)",)),
     "optimised": (f"""{HEAD} g (float[1, 8, 4, 4] x, float[8, 8, 1, 1] w) => (float y) {{
         y = com.microsoft.nchwc.Conv (x, w)
     }}""", ("ORT_ENABLE_EXTENDED",)),
@@ -57,3 +60,12 @@ def test_the_remedy_is_named(name: str) -> None:
     assert raised.value.exit_code == 2
     assert all(word in problem.help for word in words), problem.help
     assert "QGemm" not in problem.help  # near only by its domain
+
+
+def test_operators_are_named_beside_inputs_without_a_shape() -> None:
+    text = MODELS["left_by_tf2onnx"][0].replace("float[1, 4] x", "float[n, 4] x")
+    with pytest.raises(MlfError) as raised:
+        compile_module(ModuleSpec(parser.parse_model(text)))
+    shape, operator = raised.value.problems
+    assert "--input-shape x:1,4" in shape.help
+    assert "no such operator" in operator.message

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from batch import Job, run_jobs
+from onnx import parser
 from runtime_archives import HOSTILE, toy, vectors
 
 from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError
@@ -250,6 +252,16 @@ def test_the_footprint_counts_what_is_there() -> None:
 
 def program(tmp_path: Path) -> Path:
     return build_runner(toy(), read_interface(toy()), sanitize=True)
+
+
+def test_a_model_without_inputs_runs(tmp_path: Path) -> None:
+    """As exporters leave it where nothing depends on the input."""
+    text = '<ir_version: 8, opset_import: ["": 17]> g () => (float[2] y) {'
+    text += " y = Constant <value_floats = [1.5, 2.0]> () }"
+    job = Job(parser.parse_model(text), [{}])
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
+    assert [r["y"].tolist() for r in job.results] == [[1.5, 2.0]]
 
 
 @pytest.mark.parametrize(
