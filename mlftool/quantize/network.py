@@ -45,6 +45,14 @@ ARITHMETIC = frozenset(
 )
 # Whose results are integers as they are computed: paddings of other values than 0, too.
 INTEGERS = ARITHMETIC | {"Pad"}
+# Functions of an element and of numbers: of one stored tensor they are a table, however many.
+FUNCTIONS = frozenset(
+    (
+        *("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Relu", "Clip", "LeakyRelu", "Elu"),
+        *("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Softplus", "Softsign", "Selu", "Celu"),
+        *("Erf", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Gelu", "Mish", "Identity"),
+    )
+)
 # What a factor of each channel passes: equalisation goes through them.
 THROUGH = frozenset(("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool"))
 TAILS = frozenset(("Softmax", "LogSoftmax", "Sigmoid"))  # what makes probabilities of logits
@@ -204,6 +212,7 @@ def _groups(model: ModelProto, layers: set[str]) -> dict[str, str]:
     readers = readers_of(model)
     shown = {o.name for o in model.graph.output}
     hidden = {n for n in floats if n not in shown and _is_cut(readers.get(n, []))}
+    hidden |= _inside_functions(model, shown)
     wanted = {
         root(name)
         for node in model.graph.node
@@ -215,6 +224,23 @@ def _groups(model: ModelProto, layers: set[str]) -> dict[str, str]:
     late = _rounded_later(model, layers, found.keys(), shown)
     first: dict[str, str] = {}
     return {n: first.setdefault(r, n) for n, r in found.items() if n not in late}
+
+
+def _inside_functions(model: ModelProto, shown: set[str]) -> set[str]:
+    """Tensors inside a function of one other tensor, which nothing else reads: x * sigmoid(x) is
+    rounded once."""
+    numbers = {t.name for t in model.graph.initializer if math.prod(t.dims) == 1}
+    source: dict[str, str] = {}
+    for node in model.graph.node:
+        read = {source.get(n, n) for n in node.input if n and n not in numbers}
+        if node.op_type in FUNCTIONS and len(read) == 1:
+            source[node.output[0]] = read.pop()
+    readers, inside = readers_of(model), set()
+    for name, first in source.items():
+        made = [source.get(out) for node in readers.get(name, ()) for out in node.output]
+        if name not in shown and made and set(made) == {first}:
+            inside.add(name)
+    return inside
 
 
 def _rounded_later(
