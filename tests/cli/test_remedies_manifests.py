@@ -14,7 +14,10 @@ HEAD = "version: 1\nmodels:\n  m:\n    model: m.onnx\n"
 ARCHIVES = f"{HEAD}archives:\n"
 # code -> the fault and what its remedy makes of it, in places of HEAD
 EDITS = {
-    "MLF0102": ("version: 1\nmodels: {m: {model: m.onnx}", "version: 1\nmodels: {m: {model: m.onnx}}"),
+    "MLF0102": (
+        "version: 1\nmodels: {m: {model: m.onnx}",
+        "version: 1\nmodels: {m: {model: m.onnx}}",
+    ),
     "MLF0104": (
         "version: 1\nmodels:\n  m: &base\n    model: m.onnx\n    executor: vm\n  n: *base\n",
         "version: 1\ndefaults: {executor: vm}\nmodels:\n  m: {model: m.onnx}\n  n: {model: m.onnx}\n",
@@ -25,13 +28,25 @@ EDITS = {
     "MLF0108": (f"{HEAD}    module_name: 7\n", f"{HEAD}    module_name: m7\n"),
     "MLF0109": (f"{HEAD}    optimize: tiny\n", f"{HEAD}    optimize: size\n"),
     "MLF0110": ("version: 1\nmodels:\n  my m:\n    model: m.onnx\n", HEAD),
-    "MLF0111": (f"{ARCHIVES}  m: {{target: host, models: [m]}}\n", f"{ARCHIVES}  all: {{target: host, models: [m]}}\n"),
-    "MLF0112": (f"{HEAD}    targets: [mine]\n", f"targets:\n  mine: {{base: cortex-m4}}\n{HEAD}    targets: [mine]\n"),
+    "MLF0111": (
+        f"{ARCHIVES}  m: {{target: host, models: [m]}}\n",
+        f"{ARCHIVES}  all: {{target: host, models: [m]}}\n",
+    ),
+    "MLF0112": (
+        f"{HEAD}    targets: [mine]\n",
+        f"targets:\n  mine: {{base: cortex-m4}}\n{HEAD}    targets: [mine]\n",
+    ),
     "MLF0113": (f"{HEAD}    executor: eot\n", f"{HEAD}    executor: aot\n"),
-    "MLF0114": (f"{ARCHIVES}  a: {{target: host, models: [m, n]}}\n", f"{ARCHIVES}  a: {{target: host, models: [m]}}\n"),
+    "MLF0114": (
+        f"{ARCHIVES}  a: {{target: host, models: [m, n]}}\n",
+        f"{ARCHIVES}  a: {{target: host, models: [m]}}\n",
+    ),
     "MLF0117": (HEAD.replace("1", "99"), HEAD),
     "MLF0118": (f"{HEAD}    targets: [host, host]\n", f"{HEAD}    targets: [host]\n"),
-    "MLF0119": (f"{HEAD}    targets: [cortex-m4]\n    budget: {{ram: 16B}}\n", f"{HEAD}    targets: [cortex-m4]\n    budget: {{ram: 1KiB}}\n"),
+    "MLF0119": (
+        f"{HEAD}    targets: [cortex-m4]\n    budget: {{ram: 16B}}\n",
+        f"{HEAD}    targets: [cortex-m4]\n    budget: {{ram: 1KiB}}\n",
+    ),
     "MLF0120": (f"{HEAD}    executor: vm\n    unpacked_api: true\n", f"{HEAD}    executor: vm\n"),
 }
 

@@ -1,4 +1,4 @@
-"""The remedies of `mlftool explain MLF02nn` and `MLF03nn`: each mends a model that has the fault."""
+"""The remedies of `mlftool explain MLF02nn` and `MLF03nn`: each mends a model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ EDITS = {
         ("y = Relu(x) z = Identity(x)", "float[1,4] x) => (float[1,4] y, float[1,4] z"),
     ),
 }  # fmt: skip
-
 
 
 @pytest.mark.parametrize("code", EDITS)

@@ -1,4 +1,4 @@
-"""Faults that a command reports and the remedies of `mlftool explain`, tried one after the other."""
+"""Faults that a command reports, and the remedies of `mlftool explain`, tried in turn."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ ELSEWHERE = {
     **dict.fromkeys(("MLF0311", "MLF0312", "MLF0313", "MLF0314"), "tests/cli/test_advice.py"),
     **dict.fromkeys(("MLF0317", "MLF0318"), "tests/cli/test_advice.py"),
     "MLF0407": "Bazel's worker",
-    "MLF0412": "tests/quantize",
+    **dict.fromkeys(("MLF0408", "MLF0409"), "tests/tune"),
+    "MLF0411": "tests/backends",
+    **dict.fromkeys(("MLF0412", "MLF0413", "MLF0617"), "tests/quantize"),
+    **dict.fromkeys(("MLF0503", "MLF0506"), "tests/mlf"),
     "MLF0414": "tests/bazel",
-    **dict.fromkeys(("MLF0612", "MLF0615"), "of other machines and of boards on a line"),
+    **dict.fromkeys(("MLF0608", "MLF0612", "MLF0614", "MLF0615"), "of boards: tests/runtime"),
     **dict.fromkeys(("MLF0607", "MLF0611"), "of archives that another program made"),
-    **dict.fromkeys(("MLF0701", "MLF0703"), "of a machine without memory"),
+    **dict.fromkeys(("MLF0605", "MLF0701", "MLF0703", "MLF0704"), "of crashes, memory and disk"),
+    "MLF0705": "tests/cli/test_limits.py",
     "MLF0900": "a bug, which has no remedy of the user's",
 }
 
@@ -49,7 +53,8 @@ class Trial:
         self, name: str, body: str = RELU, head: str = "float[1,4] x) => (float[1,4] y",
         opset: int = 17,
     ) -> Path:  # fmt: skip
-        text = f'<ir_version: 8, opset_import: ["": {opset}, "com.microsoft": 1]> m ({head}) {{ {body} }}'
+        about = f'ir_version: 8, opset_import: ["": {opset}]'
+        text = f"<{about}> m ({head}) {{ {body} }}"
         path = self.folder / f"{name}.onnx"
         path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
         return path
