@@ -20,7 +20,8 @@ EDITS = {
     ),
     "MLF0104": (
         "version: 1\nmodels:\n  m: &base\n    model: m.onnx\n    executor: vm\n  n: *base\n",
-        "version: 1\ndefaults: {executor: vm}\nmodels:\n  m: {model: m.onnx}\n  n: {model: m.onnx}\n",
+        "version: 1\ndefaults: {executor: vm}\n"
+        "models:\n  m: {model: m.onnx}\n  n: {model: m.onnx}\n",
     ),
     "MLF0105": (f"{HEAD}    executor: aot\n    executor: graph\n", f"{HEAD}    executor: graph\n"),
     "MLF0106": (f"{HEAD}    executer: aot\n", f"{HEAD}    executor: aot\n"),
