@@ -89,7 +89,10 @@ the operator's record says.
 * ReduceSum and ReduceLogSum of no elements along negative axes leave these out, as in numpy;
   onnxruntime ignores the axes and keeps the shape.
 * Sums and products of integers wrap around, as in numpy; onnxruntime's ReduceSum of int64 rounds
-  beyond 2^53, and its ReduceProd of int32 stops at the ends of the type.
+  beyond 2^53, and its ReduceProd and ReduceSumSquare of int32 stop at the ends of the type. Along
+  known axes a ReduceMean of up to 32 bits and ReduceL2 add in 64 bits, and have no such limit.
+* ReduceMean of no floats is a NaN, as in numpy; onnxruntime's is 0.
+* DynamicQuantizeLinear of both infinities: the zero point is 0; onnxruntime's is 255.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a
   NaN where a weight is infinite.
 * GridSample at a coordinate that is a NaN or infinite: it is outside of the image; onnxruntime

@@ -25,7 +25,7 @@ from mlftool.importer.interface import (
 )
 from mlftool.importer.kept import expanded, inlined, kept
 from mlftool.importer.protos import place
-from mlftool.importer.remedies import for_extents
+from mlftool.importer.remedies import for_extents, with_remedies
 from mlftool.importer.sequences import left_out, listed_input, listed_outputs, of_sequences
 from mlftool.importer.shaped import shaped
 from mlftool.importer.structure import all_results
@@ -207,7 +207,7 @@ def _remark(scope: Scope, output: str, text: str) -> Problem:
 
 def _raise(scope: Scope) -> None:
     if scope.problems:
-        raise MlfError(scope.problems)
+        raise MlfError(with_remedies(scope.problems))
 
 
 def _inputs(graph: GraphProto, scope: Scope) -> tuple[str, ...]:

@@ -3,12 +3,13 @@ to take in place of an operator that there is not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import onnx
 from onnx import NodeProto
 
-from mlftool.errors import did_you_mean
+from mlftool.errors import Problem, did_you_mean
+from mlftool.frozen import replace
 from mlftool.ir.graph import Node
 from mlftool.onnx_rules.protos import domain_of, op_name
 from mlftool.onnx_rules.scope import CUT, EXTENTS, Refuse, Scope
@@ -53,6 +54,8 @@ TENSORFLOW = {
     "ReverseV2": f"{_TENSORFLOW} for opset 10 or later",
     "Bucketize": f"{_TENSORFLOW} with comparisons",
 }
+_NEW = {"MLF0301", "MLF0302"}  # where the model may be right
+_BROKEN = "export the model again; onnx.checker.check_model(model, full_check=True) may say more"
 _BY_HAND = 8  # elements of an input, at most, that a user gives on a command line
 
 
@@ -88,6 +91,17 @@ def for_extents(scope: Scope, node: NodeProto, refused: Refuse) -> str:
         return f"change the node, or {CUT}"
     text = "sizes that are known only at run time count as large as they may get"
     return "; ".join(filter(None, (text, decided)))
+
+
+def with_remedies(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems, of which the last of each kind has a help if none of that kind has one."""
+    made = list(problems)
+    for code in dict.fromkeys(p.code for p in problems):
+        same = [k for k, p in enumerate(problems) if p.code == code]
+        if not any(problems[k].help for k in same):
+            help = f"change the node, or {CUT}" if code in _NEW else _BROKEN
+            made[same[-1]] = replace(problems[same[-1]], help=help)
+    return made
 
 
 def _sources(scope: Scope, names: list[str]) -> list[str]:

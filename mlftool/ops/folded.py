@@ -233,7 +233,8 @@ def _mean_of(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
     if x.dtype.kind not in "iu":
         with np.errstate(invalid="ignore"):
             return np.asarray(np.divide(x.sum(axes, keepdims=keep), count))
-    total, by = x.sum(axes, x.dtype, keepdims=keep), x.dtype.type(max(count, 1))
+    wide = np.dtype(np.int64) if x.dtype.itemsize <= 4 else x.dtype
+    total, by = x.sum(axes, wide, keepdims=keep), wide.type(max(count, 1))
     below = (total < 0) & (total % by != 0)
     return np.asarray(total // by + below)
 

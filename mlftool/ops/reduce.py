@@ -88,7 +88,7 @@ def _square(m: Maths, x: str) -> str:
 def _root(m: Maths, acc: str, count: str) -> str:
     if m.dtype.is_float:
         return m.root(acc)
-    return f"({m.dtype.c}){integer_of(m.dtype, float64, f'sqrt({acc})')}"
+    return f"({m.dtype.c}){integer_of(m.dtype, float64, f'sqrt((double){acc})')}"
 
 
 def _log(m: Maths, acc: str, count: str) -> str:
@@ -213,6 +213,7 @@ MEMBERS = {
     "ReduceMean": Member(
         "Add",
         _relay("mean"),
+        total=lambda row: row if row.is_float or row.bits > 32 else int64,  # the mean always fits
         finish=_mean,
         constant=folded.reduce_mean,
         quantised="mlf.QLinearReduceMean",
@@ -331,11 +332,11 @@ def _sum(terms: object) -> str:
     return " + ".join(terms) or "0"  # type: ignore[arg-type]
 
 
-def _texts(v: View, index: str, count: str) -> dict[str, str]:
-    """The member's holes as C."""
+def _texts(v: View, index: str, count: str, total: DType | None = None) -> dict[str, str]:
+    """The member's holes as C; the accumulator has its own type, or that of `total`."""
     row = v.y.dtype
     member, m = MEMBERS[v.core.op], Maths(row, row)
-    total, element = member.total(row), f"x[{index}]"
+    total, element = total or member.total(row), f"x[{index}]"
     if total != row:
         element = f"({total.c}){element}"
     inner = Maths(total, total)
@@ -366,7 +367,7 @@ def _groups(shape: tuple[int, ...], axes: list[int]) -> list[tuple[int, int, boo
 
 def _axes_at_run_time(v: View) -> Kernel:
     shape = v.x(0).shape or (1,)  # a scalar has the axis 0 or none
-    rank, texts = len(shape), _texts(v, index_text(row_major(shape)), "count")
+    rank, texts = len(shape), _texts(v, index_text(row_major(shape)), "count", v.y.dtype)
     return Kernel(
         "portable.reduce_any",
         "reduce_any.c.j2",
