@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 import onnx.parser
 import pytest
 
 from mlftool.cli import main
 from mlftool.explain import devices, manifests, models
+from mlftool.runtime.vectors import save_npz
 
+Array = npt.NDArray[Any]
 RELU = "y = Relu(x)"
 # Where others try it, or why no test here does.
 ELSEWHERE = {
@@ -59,8 +62,8 @@ class Trial:
         path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
         return path
 
-    def vectors(self, name: str, **arrays: np.ndarray) -> None:
-        np.savez(self.folder / f"{name}.npz", **arrays)
+    def vectors(self, name: str, **arrays: Array) -> None:
+        save_npz(self.folder / f"{name}.npz", arrays)
 
 
 @pytest.fixture
