@@ -13,6 +13,8 @@ from mlftool.quantize.quantizer import Quantized
 from mlftool.quantize.search import CHEAPER
 from mlftool.quantize.trials import Point
 
+RECURRENT = frozenset(("GRU", "LSTM", "RNN"))
+
 
 def text(q: Quantized, output: str) -> str:
     """Accuracy first, then layers, steps and the curve."""
@@ -39,6 +41,9 @@ def text(q: Quantized, output: str) -> str:
         f"  {'cost':<12}{_instructions(q.float_cost)} -> {_instructions(q.cost)} instructions, "
         "estimated",
     ]
+    if kept := [n.name for n in q.model.graph.node if n.op_type in RECURRENT]:
+        named = ", ".join(f"'{one_line(name)}'" for name in kept)
+        lines.append(f"  {'in float':<12}{named}: recurrent layers have no integer form")
     if q.goal:
         lines.append(f"  {'asked for':<12}{q.goal.text}")
     lines += ["", *_layers(q), "", *_steps(q), "", *_curve(q)]

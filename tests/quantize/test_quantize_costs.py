@@ -13,6 +13,7 @@ from mlftool.quantize.device import Cost
 from mlftool.quantize.network import network
 from mlftool.quantize.prepare import prepared
 from mlftool.quantize.quantizer import Quantized, Request, quantized
+from mlftool.quantize.report import text
 
 DRAW = np.random.default_rng(0)
 
@@ -79,6 +80,8 @@ def test_no_quantised_model_is_dearer_than_floats(
     q = made(make(), target=target, metric=metric)
     int8 = next(p for p in q.found.curve if p.what == "all int8").cost
     assert price(q.cost) <= min(price(q.float_cost), price(int8))
+    said = "'h': recurrent layers have no integer form" in text(q, "out.onnx")
+    assert said == (make is recurrent)
 
 
 def price(cost: Cost) -> float:
