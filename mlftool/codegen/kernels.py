@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import scratch_name
 from mlftool.plan.program import Call, Program, content_of
 
+WIDTH = 100  # of a line with parameters
 MOST_CODE_BYTES = 1 << 20  # of one node's function; the longest of real models has some 100 KB
 
 
@@ -36,10 +37,11 @@ class Function:
     """One static C function; calls whose kernels render to the same text share it."""
 
     symbol: str
-    code: str  # parameters and body; functions that it calls are holes
+    code: str  # between its braces; functions that it calls are holes
     macs: int
     note: str = ""  # comment lines
     external: Part | None = None  # another file has it, and it returns a status
+    parameters: tuple[str, ...] | None = None  # None: `code` has them, and braces
 
     @property
     def text(self) -> str:
@@ -54,7 +56,10 @@ class Function:
 
     def named(self, symbol: str) -> str:
         """The definition under another name."""
-        return f"MLF_KERNEL void {symbol}{filled(self.code)}\n"
+        head, code = f"MLF_KERNEL void {symbol}", filled(self.code)
+        if self.parameters is None:
+            return f"{head}{code}\n"
+        return f"{head}{_listed(self.parameters, len(head))} {{\n{code}}}\n"
 
     def renamed(self, name: Callable[[str], str]) -> Function:
         """With what `name` makes of its own symbol and of those that it calls."""
@@ -153,7 +158,7 @@ class Writer:
         self.constants: dict[tuple[str, bytes], Constant] = {}  # by type and digest of contents
         self.includes: set[str] = {"mlf/kernel.h"}
         self.inner: set[str] = set()
-        self.layers: dict[str, list[str]] = {}  # by the code of the function that computes them
+        self.layers: dict[str, list[str]] = {}  # by the function that computes them
 
     def kernels(self, steps: tuple[Step, ...]) -> Kernels:
         """Everything that was written, with `steps` as the outermost steps."""
@@ -238,7 +243,7 @@ class Writer:
             raise MlfError(Problem("MLF0302", f"node '{comment(call.node.name, 40)}': {text}"))
         overlap = bool(kernel.inplace or kernel.overlap)
         updated = {*kernel.updates, *kernel.updates.values()}
-        signature = ", ".join(_parameter(o, overlap or o.value in updated) for o in passed)
+        parameters = tuple(_parameter(o, overlap or o.value in updated) for o in passed)
         head = "".join(
             f"  MLF_ALIGNED(8) {o.ctype} {o.name}[{o.bytes // dtype_bytes(o.ctype)}];\n"
             for o in locals_
@@ -246,16 +251,19 @@ class Writer:
         # Extents of 0 leave a kernel without what it would have read.
         read = names_in(body)
         head += "".join(f"  (void){o.name};\n" for o in kernel.operands if o.name not in read)
-        key = f"({signature}) {{\n{head}{body}}}"
+        code = f"{head}{body}"
+        key = f"({', '.join(parameters)}) {{\n{code}}}"
         if key not in self.functions:
-            note = describe(self.program, call)
-            self.functions[key] = Function(self._symbol(call), key, kernel.macs, note)
-        self.layers.setdefault(key, []).append(comment(call.node.name, 40))
-        return self.functions[key]
+            note, symbol = describe(self.program, call), self._symbol(call)
+            made = Function(symbol, code, kernel.macs, note, parameters=parameters)
+            self.functions[key] = made
+        made = self.functions[key]
+        self.layers.setdefault(made.symbol, []).append(comment(call.node.name, 40))
+        return made
 
     def _others(self, function: Function) -> str:
         """A comment with the other layers that a function computes."""
-        others = dict.fromkeys(self.layers.get(function.code, ())[1:])
+        others = dict.fromkeys(self.layers.get(function.symbol, ())[1:])
         lines = textwrap.wrap(f"  also {', '.join(others)}", 96, subsequent_indent="    ")
         return "".join(f"// {line}\n" for line in lines) if others else ""
 
@@ -347,6 +355,20 @@ def expression(program: Program, argument: Argument, named: Mapping[str, str]) -
 def pool_name(pool: str) -> str:
     """The C name of a pool's first byte, where kernels are called."""
     return f"{pool}_pool" if pool else "workspace"
+
+
+def _listed(parameters: Sequence[str], before: int) -> str:
+    """Parameters in brackets, in lines of their own if that of the name has no room for them."""
+    *others, last = parameters or ("void",)
+    pieces = [*(f"{one}," for one in others), f"{last})"]
+    if before + len(" ".join(pieces)) + len("( {") <= WIDTH:
+        return f"({' '.join(pieces)}"
+    lines = [""]
+    for piece in pieces:
+        if len(f"    {lines[-1]} {piece} {{") > WIDTH:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {piece}".strip()
+    return "\n    ".join(["(", *filter(None, lines)])
 
 
 def _parameter(operand: Operand, overlap: bool) -> str:

@@ -49,8 +49,9 @@ def describe_constant(graph: Graph, call: Call, operand: Operand) -> str:
         same = value.dtype == operand.array.dtype and value.shape == operand.array.shape
         if same and value.tobytes() == operand.array.tobytes():
             return comment(name, _LONGEST_NAME)
-    name = next((n for n in known if graph.consts[n].ndim > 1), "")
-    if operand.name != "w" or not name:
+    weights = next((n for n in known if graph.consts[n].ndim > 1), "")
+    name = operand.holds or (weights if operand.name == "w" else "")
+    if not name:
         is_sum = operand.name == "b" and operand.array.dtype.kind == "f"  # has no zero points
         role = "bias" if is_sum else _ROLES.get(operand.name, operand.name)
         return operand.note or role

@@ -81,6 +81,7 @@ class Operand:
     bytes: int = 0  # scratch: how much of the arena it needs
     planned: bool = False  # scratch: in the arena however small it is
     note: str = ""  # const: how weights are packed, for a comment
+    holds: str = ""  # const: the tensor that is packed, unless it is a contraction's weights
 
     @property
     def local(self) -> bool:

@@ -60,7 +60,7 @@ def products(v: View) -> Kernel | None:
             **made.params,
             "width": _WIDTH,
             "a_zero": Number(a - 128 if unsigned else a),
-            "b_zero": Number(b),
+            "less_b": f"+ {Number(-b)}" if b < 0 else f"- {Number(b)}",
             "flip": " ^ 0x80808080u" if unsigned else "",
         },
         operands=(*made.operands, panel),

@@ -41,7 +41,9 @@ def _packed(v: View, panels: Panels, plain: int, operand: Operand) -> Operand:
         for part in (one[:plain], one[plain:])
         if len(part)
     ]
-    return Operand(operand.name, operand.ctype, "const", array=np.concatenate(parts))
+    number, array = int(operand.name[1]), np.concatenate(parts)
+    name = v.core.inputs[number]
+    return Operand(operand.name, operand.ctype, "const", array=array, holds=name)
 
 
 @kernel(*GATES, needs="fpu", unless="fused vector")

@@ -33,7 +33,9 @@ MLF_KERNEL void tvmgen_contract_any_transpose(const float *MLF_RESTRICT x, float
 //   in float32[1x4x4x4x2] channels last
 //   out float32[1x3x3x3x2] channels last
 //   by portable.any_rank
-MLF_KERNEL void tvmgen_contract_any_conv(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_contract_any_conv(
+    const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b,
+    float *MLF_RESTRICT y) {
   int32_t p = 0;
   for (int32_t o0 = 0; o0 < 3; o0++) {
     for (int32_t o1 = 0; o1 < 3; o1++) {
@@ -67,7 +69,8 @@ MLF_KERNEL void tvmgen_contract_any_conv(const float *MLF_RESTRICT x, const floa
 //   in float32[1x3x3x3x2]
 //   out float32[1x2x3x3x3]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_contract_any_transpose_1(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_contract_any_transpose_1(
+    const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 27; i1++) {
       y[i0 * 27 + i1] = x[i0 + i1 * 2];

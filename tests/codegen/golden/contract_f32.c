@@ -37,7 +37,9 @@ MLF_KERNEL void tvmgen_contract_f32_transpose(const float *MLF_RESTRICT x, float
 //   in float32[1x5x4x2]
 //   out float32[1x5x4x3]
 //   by portable.blocked
-MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(
+    const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b,
+    float *MLF_RESTRICT y) {
   MLF_ALIGNED(8) float patch[36];
   for (int32_t p = 0; p < 20; p += 2) {
     const float *from0;
@@ -149,7 +151,8 @@ MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x,
 //   in float32[1x5x4x3]
 //   out float32[1x3x5x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_contract_f32_transpose_1(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_contract_f32_transpose_1(
+    const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 3; i0++) {
     for (int32_t i1 = 0; i1 < 20; i1++) {
       y[i0 * 20 + i1] = x[i0 + i1 * 3];

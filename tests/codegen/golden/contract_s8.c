@@ -44,7 +44,9 @@ MLF_KERNEL void tvmgen_contract_s8_transpose(const int8_t *MLF_RESTRICT x, int8_
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by interleaved.blocked, estimated at 1.2e+04 instructions; integers.portable.blocked at 2.03e+04
-MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_contract_s8_qlinearconv(
+    const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int8_t patch[72];
   for (int32_t p = 0; p < 30; p += 2) {
     const int8_t *from0;
@@ -148,7 +150,8 @@ MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, con
 //   in int8[1x6x5x4]
 //   out int8[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_contract_s8_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_contract_s8_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

@@ -33,7 +33,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
 //   in int8[1x4x6x5]
 //   out int8[1x6x5x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_depthwise_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_depthwise_s8_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 30];
@@ -45,7 +46,10 @@ MLF_KERNEL void tvmgen_depthwise_s8_transpose(const int8_t *MLF_RESTRICT x, int8
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by integers.portable.depthwise
-MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT b_inner, const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(
+    const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT b_inner, const float *MLF_RESTRICT scale,
+    const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   for (int32_t p = 0; p < 30; p++) {
     const int32_t iy = p / 5 % 6 - 1;
     const int32_t ix = p % 5 - 1;
@@ -91,7 +95,8 @@ MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(const int8_t *MLF_RESTRICT x, co
 //   in int8[1x6x5x4]
 //   out int8[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_depthwise_s8_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_depthwise_s8_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

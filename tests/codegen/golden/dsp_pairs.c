@@ -40,7 +40,9 @@ MLF_KERNEL void tvmgen_dsp_pairs_transpose(const int8_t *MLF_RESTRICT x, int8_t 
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x2x2x4] channels last, 0.04 * (q + 128)
 //   by dsp.pairs, estimated at 903 instructions; dsp.triples at 1.26e+03
-MLF_KERNEL void tvmgen_dsp_pairs_qlinearconv(const int8_t *x, const uint32_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
+MLF_KERNEL void tvmgen_dsp_pairs_qlinearconv(
+    const int8_t *x, const uint32_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int16_t columns[72];
   for (int32_t p = 0; p < 4; p += 2) {
     for (int32_t j = 0; j < 2; j++) {

@@ -37,7 +37,9 @@ MLF_KERNEL void tvmgen_dsp_planes_transpose(const int8_t *MLF_RESTRICT x, int8_t
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by dsp.planes, estimated at 2.9e+03 instructions; portable.depthwise at 6.3e+03
-MLF_KERNEL void tvmgen_dsp_planes_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
+MLF_KERNEL void tvmgen_dsp_planes_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int16_t plane[70];
   for (int32_t i = 0; i < 70; i++) {
     plane[i] = -3;
@@ -97,7 +99,8 @@ MLF_KERNEL void tvmgen_dsp_planes_qlinearconv(const int8_t *x, const int8_t *MLF
 //   in int8[1x6x5x4]
 //   out int8[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_dsp_planes_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_dsp_planes_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

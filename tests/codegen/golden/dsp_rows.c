@@ -33,7 +33,8 @@ MLF_KERNEL void tvmgen_dsp_rows_transpose(const int8_t *MLF_RESTRICT x, int8_t *
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by dsp.rows, estimated at 4.89e+03 instructions; dsp.triples at 6.31e+03
-MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(const int8_t *x, const uint32_t *MLF_RESTRICT w, int8_t *y) {
+MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(
+    const int8_t *x, const uint32_t *MLF_RESTRICT w, int8_t *y) {
   MLF_ALIGNED(8) uint32_t ring[47];
   const uint32_t *volatile end; // in memory: the sums take all registers
   mlf_fill_words(ring, mlf_pair_s16(-3, -3), 42);

@@ -26,7 +26,9 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[8] = {
 //   in int8[1x8], 0.05 * (q - 4)
 //   out int8[1x5], 0.1 * (q - 1)
 //   by dsp.rows_of_four, estimated at 179 instructions; portable.blocked at 185
-MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(
+    const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   const int8_t *wp = w;
   for (int32_t oc = 0; oc < 5; oc += 4) {
     int32_t acc00 = b[oc];

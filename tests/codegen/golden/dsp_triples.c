@@ -30,7 +30,8 @@ MLF_KERNEL void tvmgen_dsp_triples_transpose(const int8_t *MLF_RESTRICT x, int8_
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by dsp.triples, estimated at 1.39e+03 instructions; dsp.pairs at 2.03e+03
-MLF_KERNEL void tvmgen_dsp_triples_qlinearconv(const int8_t *x, const uint32_t *MLF_RESTRICT w, int8_t *y) {
+MLF_KERNEL void tvmgen_dsp_triples_qlinearconv(
+    const int8_t *x, const uint32_t *MLF_RESTRICT w, int8_t *y) {
   MLF_ALIGNED(8) int16_t columns[12];
   // In memory: the sums take all registers.
   const int16_t *const volatile end = columns + 12;
@@ -71,7 +72,8 @@ MLF_KERNEL void tvmgen_dsp_triples_qlinearconv(const int8_t *x, const uint32_t *
 //   in int8[1x6x5x4]
 //   out int8[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_dsp_triples_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_dsp_triples_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

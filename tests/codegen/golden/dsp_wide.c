@@ -33,7 +33,8 @@ MLF_KERNEL void tvmgen_dsp_wide_transpose(const int16_t *MLF_RESTRICT x, int16_t
 //   in int16[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int16[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by dsp.wide, estimated at 6.86e+03 instructions; portable.blocked at 1.27e+04
-MLF_KERNEL void tvmgen_dsp_wide_qlinearconv(const int16_t *x, const uint32_t *MLF_RESTRICT w, int16_t *y) {
+MLF_KERNEL void tvmgen_dsp_wide_qlinearconv(
+    const int16_t *x, const uint32_t *MLF_RESTRICT w, int16_t *y) {
   MLF_ALIGNED(8) int16_t columns[108];
   // In memory: the sums take all registers.
   const int16_t *const volatile end = columns + 108;
@@ -92,7 +93,8 @@ MLF_KERNEL void tvmgen_dsp_wide_qlinearconv(const int16_t *x, const uint32_t *ML
 //   in int16[1x6x5x4]
 //   out int16[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_dsp_wide_transpose_1(const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_dsp_wide_transpose_1(
+    const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

@@ -19,7 +19,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_weights[32] = {
 //   in int16[1x8], 0.05 * (q - 4)
 //   out int16[1x5], 0.1 * (q - 1)
 //   by dsp.wide_dense, estimated at 148 instructions; portable.blocked at 185
-MLF_KERNEL void tvmgen_dsp_wide_dense_qgemm(const int16_t *MLF_RESTRICT x, const uint32_t *MLF_RESTRICT w, int16_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_dsp_wide_dense_qgemm(
+    const int16_t *MLF_RESTRICT x, const uint32_t *MLF_RESTRICT w, int16_t *MLF_RESTRICT y) {
   const uint32_t *wp = w;
   const int16_t *const volatile end = x + 8;
   for (int32_t oc = 0; oc < 5; oc += 4) {

@@ -25,7 +25,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
 //   in int16[1x4x6x5]
 //   out int16[1x6x5x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_dsp_wide_planes_transpose(const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_dsp_wide_planes_transpose(
+    const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 30];
@@ -37,7 +38,9 @@ MLF_KERNEL void tvmgen_dsp_wide_planes_transpose(const int16_t *MLF_RESTRICT x, 
 //   in int16[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int16[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by dsp.wide_planes, estimated at 2.9e+03 instructions; portable.depthwise at 6.3e+03
-MLF_KERNEL void tvmgen_dsp_wide_planes_qlinearconv(const int16_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int16_t *y) {
+MLF_KERNEL void tvmgen_dsp_wide_planes_qlinearconv(
+    const int16_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, int16_t *y) {
   MLF_ALIGNED(8) int16_t plane[70];
   for (int32_t i = 0; i < 70; i++) {
     plane[i] = -3;
@@ -97,7 +100,8 @@ MLF_KERNEL void tvmgen_dsp_wide_planes_qlinearconv(const int16_t *x, const int8_
 //   in int16[1x6x5x4]
 //   out int16[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_dsp_wide_planes_transpose_1(const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_dsp_wide_planes_transpose_1(
+    const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

@@ -13,7 +13,8 @@
 //   in int8[2x5], 0.05 * (q - 3)
 //   out int8[2x5], 0.09 * (q + 128)
 //   by portable.elementwise
-MLF_KERNEL void tvmgen_elementwise_s8_fused_dequantizelinear_dequantizelinear_add_relu_quantizelinear(const int8_t *a0, const int8_t *a1, int8_t *y) {
+MLF_KERNEL void tvmgen_elementwise_s8_fused_dequantizelinear_dequantizelinear_add_relu_quantizelinear(
+    const int8_t *a0, const int8_t *a1, int8_t *y) {
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 5; i1++) {
       const int32_t t0 = a0[i0 * 5 + i1] * 582542 + a1[i1] * 815559 - 132178819;

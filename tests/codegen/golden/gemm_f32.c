@@ -23,7 +23,9 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const float step0_bias[6] = {
 //   in float32[3x6]
 //   out float32[3x5]
 //   by portable.blocked
-MLF_KERNEL void tvmgen_gemm_f32_gemm(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_gemm_f32_gemm(
+    const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b,
+    float *MLF_RESTRICT y) {
   for (int32_t p = 0; p < 3; p += 2) {
     const float *const from0 = x + p * 6;
     const float *const from1 = x + (p + 1 < 3 ? p + 1 : p) * 6;

@@ -13,7 +13,8 @@
 //   in int8[1x8x5x5]
 //   out int8[1x5x5x8]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_helium_average_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_average_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 25; i0++) {
     for (int32_t i1 = 0; i1 < 8; i1++) {
       y[i0 * 8 + i1] = x[i0 + i1 * 25];
@@ -47,7 +48,8 @@ MLF_KERNEL void tvmgen_helium_average_qlinearaveragepool(const int8_t *x, int8_t
 //   in int8[1x2x2x8]
 //   out int8[1x8x2x2]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_helium_average_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_average_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 8; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 8];

@@ -14,7 +14,8 @@
 //   in int8[2x6x5], 0.04 * (q + 3)
 //   out int8[2x3x5], 0.1 * (q - 1)
 //   by helium.products, estimated at 868 instructions; dsp.products at 1.13e+03
-MLF_KERNEL void tvmgen_helium_products_qlinearmatmul(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_products_qlinearmatmul(
+    const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, int8_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int8_t panel[128];
   MLF_ALIGNED(8) int32_t base[8];
   MLF_ALIGNED(8) int8_t pair[32];

@@ -51,7 +51,9 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[16] = {
 //   in int8[1x64], 0.05 * (q - 4)
 //   out int8[1x16], 0.1 * (q - 1)
 //   by helium.row, estimated at 210 instructions; helium.quads at 243
-MLF_KERNEL void tvmgen_helium_row_qgemm(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
+MLF_KERNEL void tvmgen_helium_row_qgemm(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int8_t columns[64];
   mlf_mve_copy_known(columns, x, 64);
   const int8_t *wp = w;

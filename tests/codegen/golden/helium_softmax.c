@@ -17,7 +17,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_table[17] = {
 //   in int8[9x7], 4 * (q - 2)
 //   out int8[9x7], 0.00390625 * (q + 128)
 //   by helium.softmax, estimated at 648 instructions; portable.integer_softmax at 2.98e+03
-MLF_KERNEL void tvmgen_helium_softmax_qlinearsoftmax(const int8_t *x, const uint32_t *MLF_RESTRICT table, int8_t *y) {
+MLF_KERNEL void tvmgen_helium_softmax_qlinearsoftmax(
+    const int8_t *x, const uint32_t *MLF_RESTRICT table, int8_t *y) {
   for (int32_t o = 0; o < 9; o++) {
     const int8_t *const from = x + o * 7;
     const int32_t most = mlf_mve_most(from, 7);

@@ -39,7 +39,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[2] = {
 //   in int8[1x32x6x5]
 //   out int8[1x6x5x32]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_helium_strips_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_strips_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 32; i1++) {
       y[i0 * 32 + i1] = x[i0 + i1 * 30];
@@ -51,7 +52,9 @@ MLF_KERNEL void tvmgen_helium_strips_transpose(const int8_t *MLF_RESTRICT x, int
 //   in int8[1x6x5x32] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x2] channels last, 0.04 * (q + 128)
 //   by helium.strips, estimated at 5.09e+03 instructions; helium.quads at 6.98e+03
-MLF_KERNEL void tvmgen_helium_strips_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
+MLF_KERNEL void tvmgen_helium_strips_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int8_t patch[576];
   const mlf_strip_places places = mlf_strip_places_of(2);
   for (int32_t oy = 0; oy < 6; oy++) {
@@ -178,7 +181,8 @@ MLF_KERNEL void tvmgen_helium_strips_qlinearconv(const int8_t *x, const int8_t *
 //   in int8[1x6x5x2]
 //   out int8[1x2x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_helium_strips_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_strips_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 2];

@@ -28,7 +28,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
 //   in int16[1x4x6x5]
 //   out int16[1x6x5x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_integers_wide_transpose(const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_integers_wide_transpose(
+    const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 30];
@@ -40,7 +41,9 @@ MLF_KERNEL void tvmgen_integers_wide_transpose(const int16_t *MLF_RESTRICT x, in
 //   in int16[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int16[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by interleaved.blocked, estimated at 1.2e+04 instructions; integers.portable.blocked at 2.03e+04
-MLF_KERNEL void tvmgen_integers_wide_qlinearconv(const int16_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int16_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_integers_wide_qlinearconv(
+    const int16_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const float *MLF_RESTRICT scale, int16_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int16_t patch[72];
   for (int32_t p = 0; p < 30; p += 2) {
     const int16_t *from0;
@@ -144,7 +147,8 @@ MLF_KERNEL void tvmgen_integers_wide_qlinearconv(const int16_t *MLF_RESTRICT x, 
 //   in int16[1x6x5x4]
 //   out int16[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_integers_wide_transpose_1(const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_integers_wide_transpose_1(
+    const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

@@ -12,7 +12,8 @@
 //   in int16[2x3x4]
 //   out int16[2x4x3]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_movement_s16_transpose(const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_movement_s16_transpose(
+    const int16_t *MLF_RESTRICT x, int16_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       for (int32_t i2 = 0; i2 < 3; i2++) {
@@ -27,7 +28,8 @@ MLF_KERNEL void tvmgen_movement_s16_transpose(const int16_t *MLF_RESTRICT x, int
 //   in int16[2x1x3]
 //   out int16[2x5x3]
 //   by portable.concat
-MLF_KERNEL void tvmgen_movement_s16_concat(const int16_t *MLF_RESTRICT x0, const int16_t *MLF_RESTRICT x1, int16_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_movement_s16_concat(
+    const int16_t *MLF_RESTRICT x0, const int16_t *MLF_RESTRICT x1, int16_t *MLF_RESTRICT y) {
   for (int32_t o = 0; o < 2; o++) {
     for (int32_t i = 0; i < 12; i++) {
       y[o * 15 + i] = x0[o * 12 + i];

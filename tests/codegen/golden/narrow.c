@@ -24,7 +24,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_k[24] = {
 //   in int8[1x8], 0.05 * (q - 4)
 //   out int8[1x5], 0.1 * (q - 1)
 //   by narrow.blocked, estimated at 355 instructions; integers.portable.blocked at 554
-MLF_KERNEL void tvmgen_narrow_qgemm(const int8_t *x, const uint8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT k, int8_t *y) {
+MLF_KERNEL void tvmgen_narrow_qgemm(
+    const int8_t *x, const uint8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT k, int8_t *y) {
   MLF_ALIGNED(8) uint8_t column[8];
   MLF_ALIGNED(8) uint8_t outs[8];
   const int32_t form[] = {20, -128, 127};

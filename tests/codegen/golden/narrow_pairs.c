@@ -45,7 +45,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
 //   in int8[1x4x6x5]
 //   out int8[1x6x5x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_narrow_pairs_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_narrow_pairs_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 30];
@@ -57,7 +58,11 @@ MLF_KERNEL void tvmgen_narrow_pairs_transpose(const int8_t *MLF_RESTRICT x, int8
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by narrow.pairs, estimated at 1.45e+04 instructions; narrow.blocked at 2.04e+04
-MLF_KERNEL void tvmgen_narrow_pairs_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT k, const int8_t *MLF_RESTRICT outside, const uint16_t *MLF_RESTRICT rare, const int32_t *MLF_RESTRICT rm, const int32_t *MLF_RESTRICT radd, const float *MLF_RESTRICT scale, int8_t *y) {
+MLF_KERNEL void tvmgen_narrow_pairs_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT k,
+    const int8_t *MLF_RESTRICT outside, const uint16_t *MLF_RESTRICT rare,
+    const int32_t *MLF_RESTRICT rm, const int32_t *MLF_RESTRICT radd,
+    const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) uint32_t columns[144];
   MLF_ALIGNED(8) uint8_t outs[32];
   MLF_ALIGNED(8) uint32_t kept[8];
@@ -106,7 +111,8 @@ MLF_KERNEL void tvmgen_narrow_pairs_qlinearconv(const int8_t *x, const int8_t *M
 //   in int8[1x6x5x4]
 //   out int8[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_narrow_pairs_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_narrow_pairs_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

@@ -33,7 +33,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
 //   in int8[1x4x6x5]
 //   out int8[1x6x5x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_narrow_planes_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_narrow_planes_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 30];
@@ -45,7 +46,10 @@ MLF_KERNEL void tvmgen_narrow_planes_transpose(const int8_t *MLF_RESTRICT x, int
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by narrow.planes, estimated at 8.85e+03 instructions; integers.portable.depthwise at 1.32e+04
-MLF_KERNEL void tvmgen_narrow_planes_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const int32_t *MLF_RESTRICT add, const float *MLF_RESTRICT scale, int8_t *y) {
+MLF_KERNEL void tvmgen_narrow_planes_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, const int32_t *MLF_RESTRICT add,
+    const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) uint8_t plane[56];
   memset(plane, 125, 56);
   for (int32_t c = 0; c < 4; c++) {
@@ -80,7 +84,8 @@ MLF_KERNEL void tvmgen_narrow_planes_qlinearconv(const int8_t *x, const int8_t *
 //   in int8[1x6x5x4]
 //   out int8[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_narrow_planes_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_narrow_planes_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

@@ -56,7 +56,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_k[48] = {
 //   in int8[1x64], 0.05 * (q - 4)
 //   out int8[1x16], 0.1 * (q - 1)
 //   by narrow.words, estimated at 3.46e+03 instructions; narrow.blocked at 3.96e+03
-MLF_KERNEL void tvmgen_narrow_words_qgemm(const int8_t *x, const uint32_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT k, int8_t *y) {
+MLF_KERNEL void tvmgen_narrow_words_qgemm(
+    const int8_t *x, const uint32_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT k, int8_t *y) {
   MLF_ALIGNED(8) int32_t column[64];
   const int32_t form[] = {20, -128, 127, 16};
   const uint32_t sum = 128U * mlf_take_words_s8(column, x, 64);

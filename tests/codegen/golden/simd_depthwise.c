@@ -24,7 +24,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
 //   in int8[1x4x6x5]
 //   out int8[1x6x5x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_simd_depthwise_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_simd_depthwise_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 30];
@@ -36,7 +37,9 @@ MLF_KERNEL void tvmgen_simd_depthwise_transpose(const int8_t *MLF_RESTRICT x, in
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by vector.depthwise, estimated at 1.74e+03 instructions; portable.depthwise at 6.3e+03
-MLF_KERNEL void tvmgen_simd_depthwise_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_simd_depthwise_qlinearconv(
+    const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int8_t outside[4];
   for (int32_t c = 0; c < 4; c++) {
     outside[c] = -3;
@@ -76,7 +79,8 @@ MLF_KERNEL void tvmgen_simd_depthwise_qlinearconv(const int8_t *MLF_RESTRICT x, 
 //   in int8[1x6x5x4]
 //   out int8[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_simd_depthwise_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_simd_depthwise_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

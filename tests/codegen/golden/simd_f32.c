@@ -39,7 +39,9 @@ MLF_KERNEL void tvmgen_simd_f32_transpose(const float *MLF_RESTRICT x, float *ML
 //   in float32[1x5x4x2]
 //   out float32[1x5x4x3]
 //   by sse2.f32, estimated at 1.02e+03 instructions; fpu.tall at 3.8e+03
-MLF_KERNEL void tvmgen_simd_f32_fused_conv_relu(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_simd_f32_fused_conv_relu(
+    const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b,
+    float *MLF_RESTRICT y) {
   MLF_ALIGNED(8) float columns[84];
   for (int32_t row = 0; row < 7; row++) {
     float *to = columns + row * 12;

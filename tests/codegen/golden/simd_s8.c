@@ -40,7 +40,9 @@ MLF_KERNEL void tvmgen_simd_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *M
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by sse2.s8, estimated at 1.56e+03 instructions; portable.blocked at 1.27e+04
-MLF_KERNEL void tvmgen_simd_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_simd_s8_qlinearconv(
+    const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int16_t columns[224];
   for (int32_t row = 0; row < 8; row++) {
     int16_t *to = columns + row * 28;

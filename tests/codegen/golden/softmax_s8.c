@@ -23,7 +23,9 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_fine[16] = {
 //   in int8[1x7], 0.1 * (q - 2)
 //   out int8[1x7], 0.00390625 * (q + 128)
 //   by portable.integer_softmax
-MLF_KERNEL void tvmgen_softmax_s8_qlinearsoftmax(const int8_t *x, const uint32_t *MLF_RESTRICT coarse, const uint32_t *MLF_RESTRICT fine, int8_t *y) {
+MLF_KERNEL void tvmgen_softmax_s8_qlinearsoftmax(
+    const int8_t *x, const uint32_t *MLF_RESTRICT coarse, const uint32_t *MLF_RESTRICT fine,
+    int8_t *y) {
   const int8_t *const from = x;
   int8_t *const to = y;
   int32_t most = from[0];

@@ -41,7 +41,9 @@ MLF_KERNEL void tvmgen_sparse_transpose(const int8_t *MLF_RESTRICT x, int8_t *ML
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by sparse.gaps.single, estimated at 7.08e+03 instructions; interleaved.blocked at 1.2e+04
-MLF_KERNEL void tvmgen_sparse_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *y) {
+MLF_KERNEL void tvmgen_sparse_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int8_t columns[144];
   for (int32_t p = 0; p < 30; p += 4) {
     for (int32_t j = 0; j < 4; j++) {

@@ -28,7 +28,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[16] = {
 //   in int8[1x4x6x5]
 //   out int8[1x6x5x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_sparse_pairs_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_sparse_pairs_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 30];
@@ -40,7 +41,9 @@ MLF_KERNEL void tvmgen_sparse_pairs_transpose(const int8_t *MLF_RESTRICT x, int8
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x16] channels last, 0.04 * (q + 128)
 //   by sparse.gaps.pairs, estimated at 1.36e+04 instructions; sparse.gaps.single at 1.59e+04
-MLF_KERNEL void tvmgen_sparse_pairs_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
+MLF_KERNEL void tvmgen_sparse_pairs_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int32_t columns[108];
   for (int32_t p = 24; p >= 0; p -= 6) {
     for (int32_t j = 0; j < 3; j++) {
@@ -108,7 +111,8 @@ MLF_KERNEL void tvmgen_sparse_pairs_qlinearconv(const int8_t *x, const int8_t *M
 //   in int8[1x6x5x16]
 //   out int8[1x16x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_sparse_pairs_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_sparse_pairs_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 16; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 16];

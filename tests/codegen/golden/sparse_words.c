@@ -26,7 +26,9 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[5] = {
 //   in int8[1x64], 0.05 * (q - 4)
 //   out int8[1x5], 0.1 * (q - 1)
 //   by sparse.gaps.words, estimated at 211 instructions; sparse.gaps.single at 287
-MLF_KERNEL void tvmgen_sparse_words_qgemm(const int8_t *MLF_RESTRICT x, const uint32_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_sparse_words_qgemm(
+    const int8_t *MLF_RESTRICT x, const uint32_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   const uint32_t *wp = w;
   int8_t *to = y;
   for (int32_t oc = 0; oc < 5; oc++) {

@@ -27,7 +27,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step0_table[256] = {
 //   in int8[9]
 //   out int8[9]
 //   by portable.table
-MLF_KERNEL void tvmgen_table_s8_table(const int8_t *x, const int8_t *MLF_RESTRICT table, int8_t *y) {
+MLF_KERNEL void tvmgen_table_s8_table(
+    const int8_t *x, const int8_t *MLF_RESTRICT table, int8_t *y) {
   for (int32_t i0 = 0; i0 < 9; i0++) {
     y[i0] = table[(uint8_t)x[i0]];
   }

@@ -44,7 +44,9 @@ MLF_KERNEL void tvmgen_tiles_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by tiles.s8, estimated at 1.47e+04 instructions; interleaved.blocked at 1.71e+04
-MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const float *MLF_RESTRICT scale, int8_t *y) {
+MLF_KERNEL void tvmgen_tiles_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int8_t columns[108];
   for (int32_t p = 0; p < 30; p += 3) {
     const int32_t q0 = p;

@@ -41,7 +41,9 @@ MLF_KERNEL void tvmgen_tiles_rows_transpose(const int8_t *MLF_RESTRICT x, int8_t
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by tiles.rows, estimated at 5.35e+03 instructions; integers.portable.depthwise at 1.01e+04
-MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const float *MLF_RESTRICT scale, int8_t *y) {
+MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int8_t rows[84];
   int32_t next = -1;
   for (int32_t oy = 0; oy < 6; oy++) {
@@ -181,7 +183,8 @@ MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(const int8_t *x, const int8_t *MLF
 //   in int8[1x6x5x4]
 //   out int8[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_tiles_rows_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_tiles_rows_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];

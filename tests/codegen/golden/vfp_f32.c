@@ -37,7 +37,9 @@ MLF_KERNEL void tvmgen_vfp_f32_transpose(const float *MLF_RESTRICT x, float *MLF
 //   in float32[1x5x4x2]
 //   out float32[1x5x4x3]
 //   by fpu.tall, estimated at 3.8e+03 instructions; vfp.exact.4x4 at 4.13e+03
-MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(
+    const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b,
+    float *MLF_RESTRICT y) {
   MLF_ALIGNED(8) float patch[72];
   for (int32_t p = 0; p < 20; p += 4) {
     const float *from0;

@@ -12,7 +12,8 @@
 //   in int8[1x2x5x5]
 //   out int8[1x5x5x2]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_window_average_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_window_average_s8_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 25; i0++) {
     for (int32_t i1 = 0; i1 < 2; i1++) {
       y[i0 * 2 + i1] = x[i0 + i1 * 25];
@@ -56,7 +57,8 @@ MLF_KERNEL void tvmgen_window_average_s8_qlinearaveragepool(const int8_t *x, int
 //   in int8[1x3x3x2]
 //   out int8[1x2x3x3]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_window_average_s8_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_window_average_s8_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 9; i1++) {
       y[i0 * 9 + i1] = x[i0 + i1 * 2];

@@ -12,7 +12,8 @@
 //   in float32[1x2x6x6]
 //   out float32[1x6x6x2]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_window_max_f32_transpose(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_window_max_f32_transpose(
+    const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 36; i0++) {
     for (int32_t i1 = 0; i1 < 2; i1++) {
       y[i0 * 2 + i1] = x[i0 + i1 * 36];
@@ -51,7 +52,8 @@ MLF_KERNEL void tvmgen_window_max_f32_maxpool(const float *x, float *y) {
 //   in float32[1x3x3x2]
 //   out float32[1x2x3x3]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_window_max_f32_transpose_1(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_window_max_f32_transpose_1(
+    const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 9; i1++) {
       y[i0 * 9 + i1] = x[i0 + i1 * 2];
