@@ -10,7 +10,8 @@ from nested import Workspace
 
 # What a user's rule changes on the way to a model, besides mode and platform.
 VARIANT = """
-C = ["//command_line_option:" + name for name in ("conlyopt", "copt", "cxxopt", "features", "linkopt")]
+NAMES = ["conlyopt", "copt", "cxxopt", "features", "linkopt"]
+C = ["//command_line_option:" + name for name in NAMES]
 
 def _change(_settings, _attr):
     return {option: ["-DVARIANT"] for option in C}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -13,7 +14,15 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from rules.private.tools import baseline, budget, compile_commands, image, stamp, summary
+from rules.private.tools import (
+    baseline,
+    budget,
+    compile_commands,
+    image,
+    limits,
+    stamp,
+    summary,
+)
 
 ROOT = Path(os.path.abspath(__file__)).parents[2]
 
@@ -98,7 +107,7 @@ def test_version_and_commit_are_c(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "code", "said"),
+    ("given", "code", "said"),
     [
         (["flash_bytes=1000"], 0, "flash_bytes: 1,000 of 1,000 (100.0 %): fits"),
         (["flash_bytes=999"], 1, "flash_bytes: 1,000 of 999 (100.1 %): over by 1"),
@@ -107,14 +116,22 @@ def test_version_and_commit_are_c(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_budget(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], limits: list[str], code: int, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], code: int, said: str
 ) -> None:
     report = {"module": "m", "target": "host", "flash_bytes": 1000, "ram_bytes": 20}
     (tmp_path / "r.json").write_text(json.dumps(report))
 
-    assert budget.main([str(tmp_path / "r.json"), *limits]) == code
+    assert budget.main([str(tmp_path / "r.json"), *given]) == code
 
-    assert said in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert said in out
+    assert ("\n  help: " in out) == (code != 0)
+
+
+def test_every_limit_has_a_remedy() -> None:
+    rules = (ROOT / "rules/private/run.bzl").read_text()
+    named = re.search(r"_LIMITS = \{(.*?)\}", rules, re.DOTALL)[1]  # type: ignore[index]
+    assert set(re.findall(r'"(\w+)":', named)) <= limits.REMEDIES.keys()
 
 
 @pytest.mark.parametrize(

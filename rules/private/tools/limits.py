@@ -37,6 +37,9 @@ REMEDIES = {
     "constants_bytes": "raise the limit, or quantise the model: int8 weights take a quarter",
     "flash_bytes": "raise the limit, or see what takes it: mlf_size_report",
     "ram_bytes": "raise the limit, or see what takes it: mlf_size_report",
+    # Of a run alone: budget.py.
+    "instructions": "raise the limit, or see what each layer takes: mlf_analysis of kind profile",
+    "stack_bytes": "raise the limit, or give the program fewer and smaller local variables",
 }
 
 
