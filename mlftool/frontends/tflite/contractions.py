@@ -232,8 +232,9 @@ def transpose_conv(s: Site) -> None:
     s.expect(x.type.shape[0] == y.type.shape[0], f"an output of {y.type} for {x.type}")
     strides = [s.option("stride_h"), s.option("stride_w")]
     s.expect(min(strides) > 0, f"a stride of {min(strides)}; expected at least 1")
+    sizes_given = s.x(0).data
     s.expect(
-        s.x(0).data is None or list(s.x(0).data.reshape(-1)) == list(y.type.shape),
+        sizes_given is None or sizes_given.reshape(-1).tolist() == list(y.type.shape),
         f"an output of {y.type} where input 0 gives another shape",
     )
     same = s.option("padding") == SAME
