@@ -9,7 +9,8 @@ problems collects them all and raises one `MlfError`; nothing else reaches the t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from mlftool.frozen import frozen, replace
 
@@ -217,6 +218,22 @@ class MlfError(RuntimeError):
 
 
 TVMError = MlfError  # the name that scripts written for TVM catch
+
+
+@contextmanager
+def builds_of(file: object) -> Iterator[None]:
+    """Names the file whose C does not compile or fit: who builds it knows only modules. Raises
+    MlfError."""
+    try:
+        yield
+    except MlfError as error:
+        raise MlfError(
+            (
+                p if p.file or p.code != "MLF0608" else replace(p, file=str(file))
+                for p in error.problems
+            ),
+            error.exit_code,
+        ) from None
 
 
 class ArgumentError(MlfError, ValueError):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.cli.subject import FILE, add_subject_options, builds_of, fitting, refusals, subjects
+from mlftool.cli.subject import FILE, add_subject_options, fitting, refusals, subjects
 from mlftool.cli.terminal import as_json, printed
-from mlftool.errors import BAD_INPUT, CHECK_FAILED, MlfError, Problem
+from mlftool.errors import BAD_INPUT, CHECK_FAILED, MlfError, Problem, builds_of
 from mlftool.frozen import frozen
 from mlftool.width import folded
 

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.cli.subject import builds_of
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import MlfError, Problem, builds_of
 
 if TYPE_CHECKING:
     from mlftool.mlf import Bundle

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 from mlftool.cli import tvmc_run
 from mlftool.cli.inputs import add_fill_mode, add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, flag_of
-from mlftool.cli.subject import builds_of
 from mlftool.cli.terminal import printed, terminal_of
 from mlftool.config import EXECUTOR_OPTIONS
-from mlftool.errors import CHECK_FAILED, MlfError, Problem
+from mlftool.errors import CHECK_FAILED, MlfError, Problem, builds_of
 from mlftool.files import MODEL_SUFFIXES
 from mlftool.width import folded
 

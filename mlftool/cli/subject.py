@@ -14,7 +14,6 @@ from mlftool.cli.options import add_compile_options, compile_options, flag_of
 from mlftool.cli.terminal import terminal_of
 from mlftool.errors import BAD_INPUT, MlfError, Problem, did_you_mean
 from mlftool.files import MANIFEST_SUFFIXES
-from mlftool.frozen import replace
 from mlftool.options import EXECUTORS
 
 if TYPE_CHECKING:
@@ -85,22 +84,6 @@ def _judged(args: argparse.Namespace, found: Subject) -> Subject:
 
 
 _DOES_NOT_BUILD = "MLF0608"
-
-
-@contextmanager
-def builds_of(file: Path) -> Iterator[None]:
-    """Names the file whose C does not compile or fit: who builds it knows only modules. Raises
-    MlfError."""
-    try:
-        yield
-    except MlfError as error:
-        raise MlfError(
-            (
-                p if p.file or p.code != _DOES_NOT_BUILD else replace(p, file=str(file))
-                for p in error.problems
-            ),
-            error.exit_code,
-        ) from None
 
 
 @contextmanager
