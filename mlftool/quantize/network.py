@@ -55,6 +55,7 @@ FUNCTIONS = frozenset(
 )
 # What a factor of each channel passes: equalisation goes through them.
 THROUGH = frozenset(("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool"))
+RECURRENT = frozenset(("GRU", "LSTM", "RNN"))  # which stay in float
 TAILS = frozenset(("Softmax", "LogSoftmax", "Sigmoid"))  # what makes probabilities of logits
 
 
@@ -135,6 +136,11 @@ def float_outputs(model: ModelProto) -> list[ValueInfoProto]:
     """The outputs that accuracy is measured on: labels in words or integers follow from them."""
     floats = [o for o in model.graph.output if o.type.tensor_type.elem_type == TensorProto.FLOAT]
     return floats or list(model.graph.output)
+
+
+def recurrent_layers(model: ModelProto) -> list[str]:
+    """Their nodes' names."""
+    return [node.name for node in model.graph.node if node.op_type in RECURRENT]
 
 
 def readers_of(model: ModelProto) -> dict[str, list[NodeProto]]:

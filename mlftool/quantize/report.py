@@ -8,12 +8,11 @@ from typing import Any
 from mlftool.errors import one_line
 from mlftool.quantize.device import Cost
 from mlftool.quantize.metrics import shown
+from mlftool.quantize.network import recurrent_layers
 from mlftool.quantize.plan import Precision
 from mlftool.quantize.quantizer import Quantized
 from mlftool.quantize.search import CHEAPER
 from mlftool.quantize.trials import Point
-
-RECURRENT = frozenset(("GRU", "LSTM", "RNN"))
 
 
 def text(q: Quantized, output: str) -> str:
@@ -41,7 +40,7 @@ def text(q: Quantized, output: str) -> str:
         f"  {'cost':<12}{_instructions(q.float_cost)} -> {_instructions(q.cost)} instructions, "
         "estimated",
     ]
-    if kept := [n.name for n in q.model.graph.node if n.op_type in RECURRENT]:
+    if kept := recurrent_layers(q.model):
         named = ", ".join(f"'{one_line(name)}'" for name in kept)
         lines.append(f"  {'in float':<12}{named}: recurrent layers have no integer form")
     if q.goal:
