@@ -42,6 +42,14 @@ def overlap_in_time(a: Interval, b: Interval) -> bool:
     return a.first <= b.last and b.first <= a.last
 
 
+def handed_over(
+    intervals: list[Interval], distances: list[tuple[int, int]]
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """Which blocks may overlap, and how: each where one ends and another begins."""
+    pairs = [(a, b) for a in intervals for b in intervals if a.last == b.first != a.first]
+    return {(a.name, b.name): d for (a, b), d in zip(pairs, distances, strict=False)}
+
+
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(interval_sets())
 def test_placements_never_overlap(intervals: list[Interval]) -> None:
@@ -70,10 +78,7 @@ def test_placements_never_overlap(intervals: list[Interval]) -> None:
 def test_only_what_may_overlap_does(
     intervals: list[Interval], distances: list[tuple[int, int]]
 ) -> None:
-    handovers = [(a, b) for a in intervals for b in intervals if a.last == b.first != a.first]
-    overlaps = {
-        (a.name, b.name): d for (a, b), d in zip(handovers, distances, strict=False) if a != b
-    }
+    overlaps = handed_over(intervals, distances)
     bound, _ = lower_bound(intervals, 12)
     placed = best_placement(intervals, bound, overlaps)
     for k, a in enumerate(intervals):
@@ -95,8 +100,7 @@ def test_only_what_may_overlap_does(
 def test_first_fit_is_the_lowest_place(
     intervals: list[Interval], distances: list[tuple[int, int]]
 ) -> None:
-    handovers = [(a, b) for a in intervals for b in intervals if a.last == b.first != a.first]
-    overlaps = {(a.name, b.name): d for (a, b), d in zip(handovers, distances, strict=False)}
+    overlaps = handed_over(intervals, distances)
     placed = first_fit(intervals, overlaps)
 
     def fits(block: Interval, at: int, others: list[Interval]) -> bool:
