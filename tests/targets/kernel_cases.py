@@ -124,6 +124,23 @@ def many_layers(
     return net.model(*layers)
 
 
+def dilated(seed: int) -> onnx.ModelProto:
+    """Depthwise windows apart, along one axis and both, in bands and whole, with rows longer than
+    they are high and not, and such as have no phases alike."""
+    rng, net, outs = np.random.default_rng(seed), Net(), []
+    for k in range(12):
+        d = [(2, 2), (1, 3), (4, 2), (2, 1), (1, 2)][k % 5]
+        size = [int(n * rng.integers(2, 9 if k % 2 else 4)) + 8 * n for n in d]
+        size[1] += k == 7
+        kernel = [int(n) for n in rng.integers(1, 4, 2)]
+        pads = [n * int(rng.integers(0, m)) for n, m in zip(d * 2, kernel * 2, strict=True)]
+        attrs = {"kernel_shape": kernel, "pads": pads, "dilations": list(d)}
+        channels = int(rng.integers(2, 10))
+        g = {"x": (1 + (k == 3), channels, *size), "w": (channels, 1, *kernel), "group": channels}
+        outs.append(_layer(net, rng, k, {**g, "attrs": attrs}))
+    return net.model(*outs)
+
+
 def grouped(seed: int, count: int) -> onnx.ModelProto:
     """Convolutions in groups of one to six channels, to one to eight: a few pixels, and many."""
     rng, net, outs = np.random.default_rng(seed), Net(), []

@@ -13,6 +13,7 @@ from helium_cases import along_one_axis, coinciding, shares, sixteens
 from kernel_cases import (
     biases,
     chains,
+    dilated,
     few_channels,
     grouped,
     integer_products,
@@ -69,6 +70,7 @@ FIT_CORTEX_M0 = ("residuals",)  # its board has 16 KB of memory
 MODELS = {
     "dense": many_layers(1, False, 30),
     "depthwise": many_layers(2, True, 30),
+    "dilated": dilated(28),
     "grouped": grouped(27, 24),
     "few_channels": few_channels(21),
     "uncentred": uncentred(24),

@@ -23,12 +23,16 @@ MOST_CENTRED_LEFT = 7  # a byte less its zero point times 2^left is a halfword
 def plane_of(c: Contraction) -> Plane | None:
     """The plane if its window is one that there is code for, the longer axis inside, which shares
     more between outputs."""
-    if max(c.dilations) > 1 or max(c.strides) > 4 or c.kernel[0] * c.kernel[1] > MOST_TAPS:
+    if max(c.strides) > 4 or c.kernel[0] * c.kernel[1] > MOST_TAPS:
         return None
     rows, columns = axes(c)
     flip = rows.n_out > columns.n_out and rows.n_out % 2 <= columns.n_out % 2
-    outer, inner = (columns, rows) if flip else (rows, columns)
+    outer, along = (columns, rows) if flip else (rows, columns)
+    inner = along.apart
+    if inner is None:
+        return None
     plane = Plane.of(c, outer, inner, (-(-inner.n_out // 2) * 2 - 1) * inner.s + inner.k + 1, 2)
+    plane = replace(plane, phases=along.d)
     if plane.band < outer.n_out:
         return plane
     return replace(plane, height=max(plane.height, outer.pad + outer.n_in))
@@ -46,7 +50,7 @@ def _code(
             while k < inner.k:
                 index = u * inner.s + k
                 n = 2 if index % 2 == 0 and k + 1 < inner.k else 1
-                plan.append((u, row * width + index, row * inner.k + k, n))
+                plan.append((u, row * outer.d * width + index, row * inner.k + k, n))
                 if n == 2:
                     pairs[row * inner.k + k] = row * inner.k + k + 1
                 k += n

@@ -136,7 +136,7 @@ _PER_PRODUCT = {0: 1.0, SIXTEENTH: 1.5, TOP: 1.1}
 @byte_kernel("dsp size", depthwise=True, signed=True)
 def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise, channel by channel and output by output."""
-    plane = plane_of(c) if c.batch == 1 else None
+    plane = plane_of(c) if c.batch == 1 and max(c.dilations) == 1 else None
     if plane is None:
         return None
     store = Store(c.v, f"({c.v.y.dtype.c}){requantize(c, q, 'acc', 'c')}", "o", "c")

@@ -29,6 +29,24 @@ class Axis:
     pad: int
     x: int
     y: int
+    d: int = 1  # of taps
+
+    @property
+    def reach(self) -> int:
+        """Elements from the first tap to the last."""
+        return (self.k - 1) * self.d + 1
+
+    @property
+    def apart(self) -> Axis | None:
+        """One of d phases, whose taps are side by side and of no other's windows; None if they are
+        not alike."""
+        if self.d == 1:
+            return self
+        if self.s > 1 or any(n % self.d for n in (self.n_in, self.n_out, self.pad)):
+            return None
+        extents = (n // self.d for n in (self.n_in, self.n_out))
+        steps = (n * self.d for n in (self.x, self.y))
+        return Axis(self.is_rows, *extents, self.k, 1, self.pad // self.d, *steps)
 
     @property
     def opened(self) -> Axis:
@@ -40,7 +58,10 @@ def axes(c: Contraction) -> tuple[Axis, Axis]:
     """Rows and columns."""
     strides = ((c.inputs[1] * c.ic, c.outputs[1] * c.oc), (c.ic, c.oc))
     rows, columns = (
-        Axis(a == 0, c.inputs[a], c.outputs[a], c.kernel[a], c.strides[a], c.pads[a], *strides[a])
+        Axis(
+            *(a == 0, c.inputs[a], c.outputs[a], c.kernel[a], c.strides[a], c.pads[a]),
+            *(*strides[a], c.dilations[a]),
+        )
         for a in (0, 1)
     )
     return rows, columns
@@ -56,15 +77,16 @@ class Plane:
     width: int
     height: int
     band: int
+    phases: int = 1  # of columns, each a plane
 
     @staticmethod
     def of(c: Contraction, outer: Axis, inner: Axis, reach: int, size: int) -> Plane:
         """Of elements of `size` bytes, in rows of which windows read `reach`."""
         width = max(reach, inner.pad + inner.n_in)
         width += -width % size
-        band = max(1, (PLANE_BYTES // (size * width) - outer.k) // outer.s + 1)
+        band = max(1, (PLANE_BYTES // (size * width) - outer.reach) // outer.s + 1)
         band = -(-outer.n_out // -(-outer.n_out // band))  # of equal bands
-        return Plane(c, outer, inner, width, (band - 1) * outer.s + outer.k, band)
+        return Plane(c, outer, inner, width, (band - 1) * outer.s + outer.reach, band)
 
     @property
     def elements(self) -> int:
@@ -89,7 +111,10 @@ class Plane:
             "height": self.height,
             "band": self.band,
             "bands": bands,
-            "keep": max(self.outer.k - self.outer.s, 0) if bands else 0,
+            "keep": max(self.outer.reach - self.outer.s, 0) if bands else 0,
+            "phases": self.phases,
+            "phase_in": self.inner.x // self.phases,
+            "phase_out": self.inner.y // self.phases,
             "image_in": c.inputs[0] * c.inputs[1] * c.ic,
             "image_out": c.outputs[0] * c.outputs[1] * c.oc,
         }
@@ -103,8 +128,10 @@ class Plane:
             return False
         if c.batch > 1 or c.pixels > c.inputs[0] * c.inputs[1]:
             return False
+        if self.phases > 1 and c.inputs != c.outputs:  # or a phase writes where others are read
+            return False
         for done in range(self.band, outer.n_out, self.band):
-            unread = (done - 1) * outer.s - outer.pad + outer.k
+            unread = (done - 1) * outer.s - outer.pad + outer.reach
             written = {
                 (o * outer.y + i * inner.y) // c.oc for o in range(done) for i in range(inner.n_out)
             }
