@@ -100,7 +100,7 @@ def blocked(
     q = Quantisation.of(v) if c.quantised else None
     if q and not fits_int32(c, q):
         return None
-    if grouped and (nibbles or c.depth > BLOCK and not q):
+    if grouped and (nibbles or (c.depth > BLOCK and not q)):
         return None
     if nibbles and not (q and are_nibbles(c, q)):
         return None

@@ -141,8 +141,10 @@ def _weights(c: Contraction, axes: list[_Axis]) -> Array:
     for taps in product(*(a.taps for a in axes)):
         places = [a.place(tap) for a, tap in zip(axes, taps, strict=True)]
         at = [offset - a.offsets[0] for a, (_, offset) in zip(axes, places, strict=True)]
-        phase = [k - a.phases.start for a, (k, _) in zip(axes, places, strict=True)]
-        spread[(*phase, slice(None), *at)] = w[(slice(None), *taps)]
+        phase = (k - a.phases.start for a, (k, _) in zip(axes, places, strict=True))
+        every: tuple[int | slice, ...] = (slice(None),)
+        to = (*phase, *every, *at)
+        spread[to] = w[(*every, *taps)]
     flat = spread.reshape(-1, *windows, w.shape[-1])
     return np.ascontiguousarray(np.moveaxis(flat, -1, 1))
 

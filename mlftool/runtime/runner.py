@@ -233,4 +233,4 @@ def _reason(error: OSError | subprocess.SubprocessError) -> str:
         return _complaint(subprocess.CompletedProcess(error.cmd, error.returncode, *output))
     if isinstance(error, subprocess.TimeoutExpired):
         return f"it did not finish within {error.timeout:g} seconds"
-    return error.strerror or type(error).__name__
+    return str(error)

@@ -63,9 +63,7 @@ ALLOWED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
         (r"total\d", ("zeros",), "rows are three"),
     ],
     "dsp_wide_dense.c.j2": [("[pq]", ("not dense", "pixels <= 1"), ONE_PIXEL)],
-    **{
-        name: [GROUPS] for name in ("contract_f32.c.j2", "contract_s8.c.j2", "interleaved_s8.c.j2")
-    },
+    **{name: [GROUPS] for name in ("contract_f32.c.j2", "contract_s8.c.j2", "interleaved_s8.c.j2")},
     "vfp.c.j2": [
         ("run", ("rows == 1", "not dense"), "one row is dense"),
         *(GROUPS, *FOUR),

@@ -157,6 +157,19 @@ def test_an_output_that_is_not_written_is_found() -> None:
     assert "a second inference gives other outputs" in text
 
 
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("echo fault: the stack overflowed; exit 3", "sh: fault: the stack overflowed"),
+        ("exit 3", "sh: (the program ended with status 3)"),
+    ],
+)
+def test_a_count_that_fails_says_what_the_program_said(command: str, reason: str) -> None:
+    with pytest.raises(MlfError) as caught:
+        runner.output_of(["sh", "-c", command], ".", "instructions cannot be counted")
+    assert f"instructions cannot be counted: {reason}" in str(caught.value)
+
+
 def test_sanitizers_speak_in_one_line() -> None:
     text, status = failure(toy("{ int8_t *volatile p = a; p[72] = 1; } return 0;"), "host", True)
     assert "AddressSanitizer" in text or "runtime error" in text

@@ -63,7 +63,8 @@ def pairs(seed: int) -> onnx.ModelProto:
         if k == 0:  # as in tests/ops/test_pairs.py
             scales, out = [np.float32(0.02793813), np.float32(0.0026968282)], 0.010455706
             zeros = [np.int8(-128)] * 3
-        named = zip((shapes[k % 4], (gates, shapes)[k // 4 % 2][k % 4]), scales, zeros, strict=False)
+        pair = shapes[k % 4], (gates, shapes)[k // 4 % 2][k % 4]
+        named = zip(pair, scales, zeros, strict=False)
         x, g = (net.dq(net.input(f"x{k}_{i}", np.int8, s), *q) for i, (s, *q) in enumerate(named))
         outs.append(net.q(net.node(op, *((x, g) if k % 3 else (g, x))), out, zeros[2]))
     return net.model(*outs)
@@ -86,6 +87,10 @@ def maxima(seed: int) -> onnx.ModelProto:
         ((1, 4, 5, 6), {"kernel_shape": [2, 3], "ceil_mode": 1, "strides": [2, 2]}),
         ((1, 4, 5, 6), {**around, "dilations": [2, 2]}),
         ((1, 40, 3, 30), around),
+        (
+            (1, 3, 6, 7),
+            {"kernel_shape": [2, 2], "dilations": [3, 1], "ceil_mode": 1, "strides": [2, 2]},
+        ),
     ]
     for k, (shape, attrs) in enumerate(cases):
         kind = (np.int8, np.uint8, np.int16)[k % 3]

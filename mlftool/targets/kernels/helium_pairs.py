@@ -10,7 +10,6 @@ from mlftool.ops import OPS
 from mlftool.ops.base import Kernel, Operand, Trait
 from mlftool.ops.elementwise import broadcast_strides, index_text, merged, row_major
 from mlftool.ops.pairs import in_integers
-from mlftool.ops.scalar import tensor_operand
 from mlftool.targets.kernels import kernel
 from mlftool.targets.kernels.helium_finish import clamped
 

@@ -6,7 +6,7 @@ has instructions for that.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 from mlftool.ir.graph import View
 from mlftool.ops import OPS
@@ -22,7 +22,8 @@ def vectors(v: View) -> Kernel | None:
     lanes = 16 // v.y.dtype.bytes
     made = _lines(v, "helium.max_pool", lanes, 1.0)
     # Of whole vectors and windows gcc makes as good a loop, without a line between.
-    whole = v.y.shape[-1] % lanes == 0 and not OPS[v.core.op].kernel(v).params["padded"]
+    plain = OPS[v.core.op].kernel(v)
+    whole = plain and v.y.shape[-1] % lanes == 0 and not plain.params["padded"]
     return None if whole else made
 
 
@@ -39,16 +40,17 @@ def elements(v: View) -> Kernel | None:
 def _lines(v: View, name: str, lanes: int, each: float) -> Kernel | None:
     """`lanes` elements together, `each` instructions for those that are loaded."""
     of, made = NAMES.get(v.x(0).dtype.name), OPS[v.core.op].kernel(v)
-    if of is None or v.node.body or made.params["place"] or len(made.params["axes"]) > 2:
+    if of is None or made is None or v.node.body or made.params["place"]:
+        return None
+    if len(made.params["axes"]) > 2:
         return None
     one = {"n": 1, "o": 1, "kernel": 1, "stride": 1, "dilation": 1, "pad": 0}
     y, x = (one, one, *made.params["axes"])[-2:]
     channels, bytes_ = made.params["channels"], v.y.dtype.bytes
-    rows_inside = y["pad"] == 0 and (y["o"] - 1) * y["stride"] + y["kernel"] <= y["n"]
+    rows_inside = y["pad"] == 0 and _reach(y) <= y["n"]
     if (not rows_inside and y["dilation"] > 1) or (y["o"] - 1) * y["stride"] - y["pad"] >= y["n"]:
         return None
-    reach = (x["o"] - 1) * x["stride"] + (x["kernel"] - 1) * x["dilation"] + 1
-    line = max(reach, x["pad"] + x["n"])
+    line = max(_reach(x), x["pad"] + x["n"])
     direct = line == x["n"] and y["kernel"] == 1 and y["dilation"] == 1
     if not direct and line * channels * bytes_ > STACK_LIMIT_BYTES:
         return None
@@ -74,3 +76,8 @@ def _lines(v: View, name: str, lanes: int, each: float) -> Kernel | None:
         includes=("mlf/maxima.h",),
         overlap=made.overlap,
     )
+
+
+def _reach(axis: Mapping[str, int]) -> int:
+    """Elements from the first that a window takes to the last."""
+    return (axis["o"] - 1) * axis["stride"] + (axis["kernel"] - 1) * axis["dilation"] + 1

@@ -54,9 +54,7 @@ def bytes_of(
     return v.once(asked, lambda: _bytes_of(v, depthwise, grouped, signed, totals))
 
 
-def _bytes_of(
-    v: View, depthwise: bool, grouped: bool, signed: bool, totals: bool
-) -> Bytes | None:
+def _bytes_of(v: View, depthwise: bool, grouped: bool, signed: bool, totals: bool) -> Bytes | None:
     c = contraction(v)
     apart = c.group > 1 and not c.depthwise and c.oc // c.group % 2 == 0
     if len(c.inputs) > 2 or not (apart if grouped else c.depthwise if depthwise else c.group == 1):

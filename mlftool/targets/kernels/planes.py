@@ -44,9 +44,8 @@ class Axis:
             return self
         if self.s > 1 or any(n % self.d for n in (self.n_in, self.n_out, self.pad)):
             return None
-        extents = (n // self.d for n in (self.n_in, self.n_out))
-        steps = (n * self.d for n in (self.x, self.y))
-        return Axis(self.is_rows, *extents, self.k, 1, self.pad // self.d, *steps)
+        d, extents = self.d, (self.n_in // self.d, self.n_out // self.d)
+        return Axis(self.is_rows, *extents, self.k, 1, self.pad // d, self.x * d, self.y * d)
 
     @property
     def opened(self) -> Axis:
