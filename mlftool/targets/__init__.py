@@ -25,6 +25,7 @@ FEATURES: Mapping[str, Feature] = {
     "dsp": Feature("ARMv7E-M SIMD in core registers", llvm="dsp"),
     "mve": Feature("Helium", llvm="mve"),
     "registers": Feature("thirty-two registers and no vectors"),
+    "pipelined": Feature("loads of one register in one cycle, so of several in no fewer"),
     "narrow": Feature("instructions that reach eight registers"),
     "vector": Feature("vectors that gcc chooses"),
     "avx2": Feature("AVX2", llvm="avx2"),
@@ -134,10 +135,12 @@ TARGETS: Mapping[str, Target] = dict(
         _cortex_m("cortex-m3", "", "-mfloat-abi=soft"),
         _cortex_m("cortex-m4", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv4-sp-d16"),
         _cortex_m("cortex-m7", "dsp fpu doubles", "-mfloat-abi=hard -mfpu=fpv5-d16"),
-        _cortex_m("cortex-m33", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv5-sp-d16"),
+        _cortex_m("cortex-m33", "dsp fpu pipelined", "-mfloat-abi=hard -mfpu=fpv5-sp-d16"),
         # MVE float instructions flush subnormals to zero, and gcc vectorises with them unasked:
         # results would differ from the host's. The scalar FPU and integer MVE stay.
-        _cortex_m("cortex-m55", "dsp fpu doubles mve", "-mfloat-abi=hard", without="+nomve.fp"),
+        _cortex_m(
+            "cortex-m55", "dsp fpu doubles mve pipelined", "-mfloat-abi=hard", without="+nomve.fp"
+        ),
         _riscv("rv32imc", "", "ilp32"),
         _riscv("rv32imac", "", "ilp32"),
         _riscv("rv32imafc", "fpu", "ilp32f"),
