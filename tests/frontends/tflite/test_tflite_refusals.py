@@ -168,7 +168,10 @@ def own_input() -> bytes:
         (unary("RELU", bytes_("x", 4), bytes_("y", 4, scale=1e-30)), "the factor 1e+29"),
         (unary("BROADCAST_TO", floats("x", 2, 3), floats("y", 3, 2)), "[2x3] to float32[3x2]"),
         (unary("RELU6", bytes_("x", 4, scale=1e-45), bytes_("y", 4)), "quotient is infinite"),
-        (one("TRANSPOSE", floats("x", 2, 3), BY_NAN, floats("y", 3, 2)), "of float32; supported: int32, int64"),
+        (
+            one("TRANSPOSE", floats("x", 2, 3), BY_NAN, floats("y", 3, 2)),
+            "of float32; supported: int32, int64",
+        ),
         (one("VAR_HANDLE", T("y", (), "resource")), "output 'y' is never computed"),
         (own_input(), "reads tensor 'y', which it makes"),
         (connected(bytes_("y", 3, 2)), "weights int8[3x4] for int8[2x4] and int8[3x2]"),
