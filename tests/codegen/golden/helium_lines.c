@@ -21,7 +21,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_numbers[8] = {
 //   in int8[1x4x20]
 //   out int8[1x20x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_helium_lines_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_lines_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 20; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 20];
@@ -33,7 +34,8 @@ MLF_KERNEL void tvmgen_helium_lines_transpose(const int8_t *MLF_RESTRICT x, int8
 //   in int8[1x20x4] channels last, 0.05 * (q + 3)
 //   out int8[1x15x4] channels last, 0.04 * (q - 7)
 //   by helium.lines, estimated at 400 instructions; dsp.planes at 1.49e+03
-MLF_KERNEL void tvmgen_helium_lines_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT numbers, int8_t *y) {
+MLF_KERNEL void tvmgen_helium_lines_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT numbers, int8_t *y) {
   MLF_ALIGNED(8) int8_t line[128];
   const mlf_places places = mlf_places_of(16, 4);
   memset(line, 0, 128);
@@ -59,7 +61,8 @@ MLF_KERNEL void tvmgen_helium_lines_qlinearconv(const int8_t *x, const int8_t *M
 //   in int8[1x15x4]
 //   out int8[1x4x15]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_helium_lines_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_lines_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 15; i1++) {
       y[i0 * 15 + i1] = x[i0 + i1 * 4];

@@ -25,7 +25,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
 //   in int8[1x4x6x5]
 //   out int8[1x6x5x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_helium_octets_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_octets_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 30];
@@ -37,7 +38,9 @@ MLF_KERNEL void tvmgen_helium_octets_transpose(const int8_t *MLF_RESTRICT x, int
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x3x3x4] channels last, 0.04 * (q + 128)
 //   by dsp.planes, estimated at 1.4e+03 instructions; helium.octets at 1.59e+03
-MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
+MLF_KERNEL void tvmgen_helium_octets_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b,
+    const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int16_t plane[70];
   for (int32_t i = 0; i < 70; i++) {
     plane[i] = -3;
@@ -116,7 +119,8 @@ MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *
 //   in int8[1x3x3x4]
 //   out int8[1x4x3x3]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_helium_octets_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_octets_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 9; i1++) {
       y[i0 * 9 + i1] = x[i0 + i1 * 4];

@@ -21,7 +21,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_numbers[8] = {
 //   in int8[1x4x6x5]
 //   out int8[1x6x5x4]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_helium_patches_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_patches_transpose(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
       y[i0 * 4 + i1] = x[i0 + i1 * 30];
@@ -33,7 +34,8 @@ MLF_KERNEL void tvmgen_helium_patches_transpose(const int8_t *MLF_RESTRICT x, in
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by helium.patches, estimated at 1.41e+03 instructions; dsp.planes at 2.9e+03
-MLF_KERNEL void tvmgen_helium_patches_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT numbers, int8_t *y) {
+MLF_KERNEL void tvmgen_helium_patches_qlinearconv(
+    const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT numbers, int8_t *y) {
   MLF_ALIGNED(8) int8_t patches[208];
   const mlf_places places = mlf_places_of(20, 4);
   mlf_mve_fill(patches, -3, 208);
@@ -65,7 +67,8 @@ MLF_KERNEL void tvmgen_helium_patches_qlinearconv(const int8_t *x, const int8_t 
 //   in int8[1x6x5x4]
 //   out int8[1x4x6x5]
 //   by portable.transpose
-MLF_KERNEL void tvmgen_helium_patches_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_patches_transpose_1(
+    const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {
       y[i0 * 30 + i1] = x[i0 + i1 * 4];
