@@ -159,7 +159,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "helium_strips": ("cortex-m55", lambda: quantised_conv(1, oc=2, ic=32)),
     "helium_lines": ("cortex-m55", line_s8),
     "helium_softmax": ("cortex-m55", lambda: softmax(9, 4.0)),
-    "helium_octets": ("cortex-m55", lambda: quantised_conv(4, stride=2)),
+    "helium_octets": ("cortex-m55", lambda: quantised_conv(8, stride=2, oc=8, ic=8)),
     "helium_patches": ("cortex-m55", lambda: quantised_conv(4)),
     "helium_row": ("cortex-m55", lambda: gemm_s8(ic=64, oc=16)),
     "helium_products": ("cortex-m55", products_s8),
