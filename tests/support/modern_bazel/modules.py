@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,51 +96,9 @@ def read_module(folder: Path, is_root: bool) -> Declared:
     """The module in a folder. Raises starlark.StarlarkError for what is no MODULE.bazel."""
     text = (folder / "MODULE.bazel").read_text()
     found = Declared(folder, is_root)
-
-    def counts(dev: bool) -> bool:
-        return is_root or not dev
-
-    def use(path: str, name: str, dev: bool) -> int:
-        found.every_use.append(Use(path, name, ignored=not counts(dev)))
-        return len(found.every_use) - 1
-
-    def repos(number: int, names: list[str], renamed: dict[str, str]) -> None:
-        found.every_use[number].repositories |= {**{name: name for name in names}, **renamed}
-
-    def repo(path: str, rule: str, name: str, dev: bool, given: dict[str, Any]) -> None:
-        if counts(dev):
-            found.repositories.append(RepositoryCall(path, rule, name, given))
-
-    def module(name: str, version: str, compatibility: list[str]) -> None:
-        found.name, found.version, found.bazel_compatibility = name, version, compatibility
-
-    def dep(name: str, version: str, apparent: str, dev: bool) -> None:
-        if counts(dev):
-            found.deps[name] = apparent or name
-            found.versions[name] = version
-
-    def toolchains(labels: list[str], dev: bool) -> None:
-        found.toolchains += labels if counts(dev) else []
-
-    calls = {
-        "py_dep": dep,
-        "py_module": module,
-        "py_override": found.overrides.__setitem__,
-        "py_repo": repo,
-        "py_repos": repos,
-        "py_tag": lambda number, kind, given: found.every_use[number].tags.append((kind, given)),
-        "py_tag_names": lambda: sorted(set(re.findall(r"^\w+\.(\w+)\(", text, re.MULTILINE))),
-        "py_toolchains": toolchains,
-        "py_use": use,
-    }
-
-    def load(_path: str) -> Any:
-        of = starlark.Module()
-        for name, function in calls.items():
-            of.add_callable(name, function)
-        starlark.eval(of, starlark.parse("<bazel>", TEXT, starlark.Dialect.extended()), GLOBALS)
-        return of.freeze()
-
+    functions = _module_calls(found) | _extension_calls(found, text)
+    if re.search(r"^\s*load\(", text, re.MULTILINE):
+        raise ValueError(f"{folder / 'MODULE.bazel'}: load() is not allowed in it")
     names = sorted(n for n in NAMES if re.search(rf"(?<![\w.\"]){n}\(", text))
     header = 'load("<bazel>", ' + ", ".join(f'"{n}"' for n in names) + "); "
     # What `mlf.manifest(...)` is there, is a dict's item here: a struct would need the tags' names.
@@ -147,12 +106,64 @@ def read_module(folder: Path, is_root: bool) -> Declared:
     rules = starlark.Dialect.standard()
     rules.enable_def = False
     rules.enable_lambda = False
-    if re.search(r"^\s*load\(", text, re.MULTILINE):
-        raise ValueError(f"{folder / 'MODULE.bazel'}: load() is not allowed in it")
     starlark.eval(
         starlark.Module(),
         starlark.parse(str(folder / "MODULE.bazel"), source, rules),
         GLOBALS,
-        starlark.FileLoader(load),
+        starlark.FileLoader(lambda _path: _language(functions)),
     )
     return found
+
+
+def _language(functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """TEXT as a module that can be loaded, with the functions that it calls."""
+    of = starlark.Module()
+    for name, function in functions.items():
+        of.add_callable(name, function)
+    starlark.eval(of, starlark.parse("<bazel>", TEXT, starlark.Dialect.extended()), GLOBALS)
+    return of.freeze()
+
+
+def _module_calls(found: Declared) -> dict[str, Callable[..., Any]]:
+    """What TEXT calls for the module itself and what it depends on."""
+
+    def module(name: str, version: str, compatibility: list[str]) -> None:
+        found.name, found.version, found.bazel_compatibility = name, version, compatibility
+
+    def dep(name: str, version: str, apparent: str, dev: bool) -> None:
+        if found.is_root or not dev:
+            found.deps[name] = apparent or name
+            found.versions[name] = version
+
+    def toolchains(labels: list[str], dev: bool) -> None:
+        found.toolchains += labels if found.is_root or not dev else []
+
+    return {
+        "py_dep": dep,
+        "py_module": module,
+        "py_override": found.overrides.__setitem__,
+        "py_toolchains": toolchains,
+    }
+
+
+def _extension_calls(found: Declared, text: str) -> dict[str, Callable[..., Any]]:
+    """What TEXT calls for extensions and repositories."""
+
+    def use(path: str, name: str, dev: bool) -> int:
+        found.every_use.append(Use(path, name, ignored=dev and not found.is_root))
+        return len(found.every_use) - 1
+
+    def repos(number: int, names: list[str], renamed: dict[str, str]) -> None:
+        found.every_use[number].repositories |= {**{name: name for name in names}, **renamed}
+
+    def repo(path: str, rule: str, name: str, dev: bool, given: dict[str, Any]) -> None:
+        if found.is_root or not dev:
+            found.repositories.append(RepositoryCall(path, rule, name, given))
+
+    return {
+        "py_repo": repo,
+        "py_repos": repos,
+        "py_tag": lambda number, kind, given: found.every_use[number].tags.append((kind, given)),
+        "py_tag_names": lambda: sorted(set(re.findall(r"^\w+\.(\w+)\(", text, re.MULTILINE))),
+        "py_use": use,
+    }
