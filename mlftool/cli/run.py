@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from mlftool.runtime.shared_load import LibraryModule
     from mlftool.runtime.vectors import Array
 
+    Samples = Sequence[Mapping[str, Array]]
+    Executed = tuple[RunResult, tuple[LayerTime, ...], Footprint | None]
+
 HELP = "run a model or archive on the host or a simulated board, and compare"
 GROUP = "run"
 
@@ -112,7 +115,6 @@ def _run(args: argparse.Namespace) -> int:
     from mlftool.mlf import Bundle, check_writable
     from mlftool.runtime import compare, execute, vectors
     from mlftool.runtime.interface import read_interface
-    from mlftool.runtime.runner import RunResult
 
     _check_project(args)
     _check_executor(args)
@@ -122,33 +124,9 @@ def _run(args: argparse.Namespace) -> int:
     interface = (
         library.interface if library else read_interface(bundle, args.module, str(args.file))
     )
-    if args.project_dir:
-        place = execute.Place(interface.target, named=f"project {args.project_dir}")
-    else:
-        place = execute.place_for(interface.target, args.on, str(args.file))
-    if warning := execute.check_processor(interface.target, place, str(args.file)):
-        terminal_of(args).show([warning])
-    arrays = _arrays(args, interface)
-    samples = vectors.samples_of(arrays, interface.inputs, str(args.inputs))
-    expected, labels = None, vectors.labels_of(arrays, interface, len(samples), str(args.inputs))
-    if args.expect:
-        given = vectors.load_vectors(args.expect, interface.results)
-        expected = vectors.samples_of(given, interface.results, str(args.expect))
-        _check_count(len(expected), len(samples), str(args.expect))
-        theirs = vectors.labels_of(given, interface, len(samples), str(args.expect))
-        labels = labels if theirs is None else theirs
-
-    layers: tuple[LayerTime, ...] = ()
-    if args.driven:
-        result, layers, sizes = _driven(args, bundle, interface, place, samples)
-    elif library:
-        result, sizes = RunResult(tuple(map(library.compiled(), samples)), {}), None
-    elif args.executor == "debug":
-        result, sizes = _debug(args, samples), None
-    else:
-        result, sizes = execute.execute(
-            bundle, interface, place, samples, args.runner, args.repetitions
-        )
+    place = _place(args, interface)
+    samples, expected, labels = _samples(args, interface)
+    result, layers, sizes = _executed(args, library, bundle, interface, place, samples)
     comparison = accuracy = None
     if expected is not None:
         comparison = compare.compare(result.outputs, expected, args.absolute, args.relative)
@@ -159,22 +137,80 @@ def _run(args: argparse.Namespace) -> int:
     data = execute.report(interface, place, result, sizes, comparison, accuracy)
     if layers:
         data["layers"] = [dataclasses.asdict(layer) for layer in layers]
-    title = place.title if args.inputs else f"{place.title}, inputs: {args.fill_mode or 'random'}"
     if args.json:
         printed(json.dumps(data))
     else:
-        printed(
-            folded(execute.summary(data, title, comparison)),
-            *(folded(_layer(layer, place)) for layer in layers),
-            *tvmc_run.top_lines(result.outputs, args.print_top),
-        )
+        title = f"{place.title}, inputs: {args.fill_mode or 'random'}"
+        text = execute.summary(data, place.title if args.inputs else title, comparison)
+        rows = (_layer(layer, place) for layer in layers)
+        printed(*map(folded, (text, *rows)), *tvmc_run.top_lines(result.outputs, args.print_top))
     _write(args, interface, result, data)
     if comparison is None or comparison.passed:
         return 0
-    text = f"{comparison.mismatches} of {comparison.elements} elements differ from the reference"
-    text += f" by more than {comparison.allowed}; largest: {comparison.worst}"
-    hint = _remedy(comparison, interface)
-    raise MlfError(Problem("MLF0604", text, str(args.expect), help=hint), CHECK_FAILED)
+    raise _differs(args, comparison, interface)
+
+
+def _place(args: argparse.Namespace, interface: Interface) -> Place:
+    """Where the module runs. Warns if it was compiled for another processor. Raises MlfError."""
+    from mlftool.runtime import execute
+
+    if args.project_dir:
+        place = execute.Place(interface.target, named=f"project {args.project_dir}")
+    else:
+        place = execute.place_for(interface.target, args.on, str(args.file))
+    if warning := execute.check_processor(interface.target, place, str(args.file)):
+        terminal_of(args).show([warning])
+    return place
+
+
+def _samples(
+    args: argparse.Namespace, interface: Interface
+) -> tuple[Samples, Samples | None, Array | None]:
+    """Samples, expected outputs and labels; None for the latter where they are not given. Raises
+    MlfError."""
+    from mlftool.runtime import vectors
+
+    arrays, file = _arrays(args, interface), str(args.inputs)
+    samples = vectors.samples_of(arrays, interface.inputs, file)
+    labels = vectors.labels_of(arrays, interface, len(samples), file)
+    if not args.expect:
+        return samples, None, labels
+    given = vectors.load_vectors(args.expect, interface.results)
+    expected = vectors.samples_of(given, interface.results, str(args.expect))
+    _check_count(len(expected), len(samples), str(args.expect))
+    theirs = vectors.labels_of(given, interface, len(samples), str(args.expect))
+    return samples, expected, labels if theirs is None else theirs
+
+
+def _executed(
+    args: argparse.Namespace,
+    library: LibraryModule | None,
+    bundle: Bundle,
+    interface: Interface,
+    place: Place,
+    samples: Samples,
+) -> Executed:
+    """Outputs, times of layers where they are measured, and sizes where a program is linked."""
+    from mlftool.runtime import execute
+    from mlftool.runtime.runner import RunResult
+
+    if args.driven:
+        return _driven(args, bundle, interface, place, samples)
+    if library:
+        return RunResult(tuple(map(library.compiled(), samples)), {}), (), None
+    if args.executor == "debug":
+        return _debug(args, samples), (), None
+    result, sizes = execute.execute(
+        bundle, interface, place, samples, args.runner, args.repetitions
+    )
+    return result, (), sizes
+
+
+def _differs(args: argparse.Namespace, found: Comparison, interface: Interface) -> MlfError:
+    text = f"{found.mismatches} of {found.elements} elements differ from the reference"
+    text += f" by more than {found.allowed}; largest: {found.worst}"
+    hint = _remedy(found, interface)
+    return MlfError(Problem("MLF0604", text, str(args.expect), help=hint), CHECK_FAILED)
 
 
 def _remedy(found: Comparison, interface: Interface) -> str:
@@ -293,7 +329,7 @@ def _check_executor(args: argparse.Namespace) -> None:
         raise MlfError(Problem("MLF0405", text, str(args.file)))
 
 
-def _debug(args: argparse.Namespace, samples: Sequence[Mapping[str, Array]]) -> RunResult:
+def _debug(args: argparse.Namespace, samples: Samples) -> RunResult:
     """The model node by node; DIR/sample0.npz and so on have every tensor."""
     from mlftool.api import DebugModule, from_onnx, from_tflite
     from mlftool.frontends.given import with_values
@@ -333,8 +369,8 @@ def _driven(
     bundle: Bundle,
     interface: Interface,
     place: Place,
-    samples: Sequence[Mapping[str, Array]],
-) -> tuple[RunResult, tuple[LayerTime, ...], Footprint | None]:
+    samples: Samples,
+) -> Executed:
     from mlftool.micro.drive import drive, drive_project
     from mlftool.mlf.archive import read
 
