@@ -122,6 +122,25 @@ class Panels:
         return -(-rows // self.columns) * self.columns
 
 
+def _rows(kind: str, hidden: int, panels: Panels | None) -> dict[str, Any]:
+    """How many rows of weights the gates have, `plain` and the `rest`, a GRU's last gate, whose
+    products wait for the reset; with `panels`, where the rest begins and how many rows are packed.
+    `apart`: products by the state are added to sums of their own."""
+    rows = GATES[kind] * hidden
+    rest = hidden if kind == "GRU" else 0
+    second, padded = (panels.padded(n) if panels else n for n in (rows - rest, rest))
+    return {
+        "hidden": hidden,
+        "rows": rows,
+        "plain": rows - rest,
+        "rest": rest,
+        "second": second,
+        "panels": panels,
+        "packed": second + padded,
+        "apart": bool(panels and (rest or hidden > BLOCK)),
+    }
+
+
 def _of_cell(kind: str, functions: Sequence[Activation], row: DType) -> Operations:
     """What an element of a state takes in a step, beyond the products."""
     first, *more = (of_text(f("x"), row) for f in functions)
@@ -141,21 +160,18 @@ def recurrent(v: View, panels: Panels | None = None, each: float | None = None) 
     gates, (directions, _, hidden) = GATES[kind], v.x(2).shape
     if v.x(1).shape[:2] != (directions, gates * hidden) or v.x(2).shape[1] != gates * hidden:
         raise UnsupportedError(f"weights {v.x(1)} and {v.x(2)} for {gates} gates of {hidden}")
-    layout = _layout(v, directions, hidden)
-    clip, backwards = v.attr("clip"), {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
+    layout, rows, clip = _layout(v, directions, hidden), _rows(kind, hidden, panels), v.attr("clip")
+    backwards = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
     before = bool(v.attr("linear_before_reset", 0))
-    plain, rest = ((gates - 1) * hidden, hidden) if kind == "GRU" else (gates * hidden, 0)
-    second = panels.padded(plain) if panels else plain
-    rows = second + (panels.padded(rest) if panels else rest)
-    sizes = {"gates": rows, "h": hidden, "extra": hidden}
-    if kind == "RNN" or (kind == "GRU" and before):
-        del sizes["extra"]
-    apart = panels and bool(rest or hidden > BLOCK)
-    if apart:
-        sizes["back"] = rows
+    sizes = {"gates": rows["packed"], "h": hidden}
+    if kind == "LSTM" or (kind == "GRU" and not before):
+        sizes["extra"] = hidden
+    if rows["apart"]:
+        sizes["back"] = rows["packed"]
     scratch = [Operand(k, row.c, "scratch", bytes=n * row.bytes) for k, n in sizes.items()]
     macs = directions * layout["batch"] * layout["time"] * gates * hidden
     macs *= layout["inputs"] + hidden
+    walks = backwards[v.attr("direction", "forward")]
     functions = _activations(v, row, directions)
     cells = layout["batch"] * layout["time"] * hidden
     product = of_text("sum += x[i] * w[i]", row) + times(loop=0.25)
@@ -164,26 +180,11 @@ def recurrent(v: View, panels: Panels | None = None, each: float | None = None) 
         "recurrent",
         {
             **layout,
+            **rows,
             "kind": kind,
-            "hidden": hidden,
-            "rows": gates * hidden,
-            "plain": plain,
-            "rest": rest,
-            "second": second,
-            "panels": panels,
-            "packed": rows if panels else gates * hidden,
-            "apart": apart,
             "block": BLOCK,
             "floating": row.c,
-            "directions": list(
-                enumerate(
-                    zip(
-                        backwards[v.attr("direction", "forward")],
-                        functions,
-                        strict=True,
-                    )
-                )
-            ),
+            "directions": list(enumerate(zip(walks, functions, strict=True))),
             "clip": (lambda c: m.clamp(c, -clip, clip)) if clip else None,
             "dots": "mlf_dots" if row.bits == 64 else "mlf_dotsf",
             "one": m.lit(1),

@@ -205,6 +205,19 @@ def _greatest_of(line: Sequence[Element]) -> Element:
     return Element(largest_of(line).most, least=least)
 
 
+def _extreme(
+    join: str, start: Callable[[DType], float], pick: Callable[[Sequence[Element]], Element]
+) -> Member:
+    return Member(
+        join,
+        _relay(join.lower()),
+        start,
+        picks=True,
+        extents=filling(start),
+        bounds=_each(pick),
+    )
+
+
 PASSED = ("quantised", "relay", "constant", "extents", "bounds")
 MEMBERS = {
     "ReduceSum": Member(
@@ -220,22 +233,8 @@ MEMBERS = {
         extents=_mean_of_boxes,
     ),
     "ReduceProd": Member("Mul", _relay("prod"), lambda row: 1, extents=filling(lambda row: 1)),
-    "ReduceMax": Member(
-        "Max",
-        _relay("max"),
-        least,
-        picks=True,
-        extents=filling(least),
-        bounds=_each(_greatest_of),
-    ),
-    "ReduceMin": Member(
-        "Min",
-        _relay("min"),
-        greatest,
-        picks=True,
-        extents=filling(greatest),
-        bounds=_each(least_of),
-    ),
+    "ReduceMax": _extreme("Max", least, _greatest_of),
+    "ReduceMin": _extreme("Min", greatest, least_of),
     "ReduceL1": Member("Add", _relay("sum", "abs"), value=_magnitude, extents=ZEROS),
     "ReduceL2": Member(
         "Add",

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from mlftool.frozen import frozen
+from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, Stored
@@ -69,19 +70,11 @@ def _tile(
     signed = c.v.x(0).dtype.name == "int8"
     if not signed and not order.direct:
         return None
-    stream = []
-    for band in bands:
-        words = paired(c, q, band.width, ordered, slice(band.first, band.end))
-        if words is None:
-            return None
-        if band.width == SIX:  # three pairs for the first word of the pixel, then for the second
-            words = words.reshape(-1, SIX // 2, 2).transpose(0, 2, 1)
-        at = slice(band.first, band.end)
-        stream.append(streamed_in(band.width, c, q, words, ends, True, at, padded))
-    stops = np.cumsum([part.size for part in stream])
     wide = sum(b.end - b.first for b in bands if b.width == SIX)
-    if sixes and not wide:
+    stream = _stream(c, q, bands, ordered, ends)
+    if stream is None or (sixes and not wide):
         return None
+    stops = np.cumsum([part.size for part in stream])
     return Tile(
         name,
         "dsp_dense.c.j2",
@@ -115,6 +108,22 @@ def _tile(
         header=("mlf/dsp_sixes.h" if wide else "mlf/dsp.h") + TOTALS * bool(weights_zero(q)),
         walk=order,
     )
+
+
+def _stream(
+    c: Contraction, q: Quantisation, bands: Sequence[Band], ordered: bool, ends: Ends
+) -> list[Array] | None:
+    """The words of each band, one after the other; None if weights do not fit pairs."""
+    stream, padded = [], bands[-1].end
+    for band in bands:
+        at = slice(band.first, band.end)
+        words = paired(c, q, band.width, ordered, at)
+        if words is None:
+            return None
+        if band.width == SIX:  # three pairs for the first word of the pixel, then for the second
+            words = words.reshape(-1, SIX // 2, 2).transpose(0, 2, 1)
+        stream.append(streamed_in(band.width, c, q, words, ends, True, at, padded))
+    return stream
 
 
 def _bands(oc: int, rounds: int, times: int, sixes: int) -> Sequence[Band]:

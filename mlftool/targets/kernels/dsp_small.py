@@ -26,14 +26,7 @@ from mlftool.ops.nibbles import are_nibbles, joined
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.dsp import TOTALS, WIDEN, entries_of, paired, quads, zeros_of
 from mlftool.targets.kernels.dsp_depthwise import plane_of
-from mlftool.targets.kernels.parts import (
-    Tile,
-    bias_of,
-    byte_kernel,
-    constants,
-    scale_of,
-    walk,
-)
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants, scale_of, walk
 
 # A dense layer of fewer products takes the loop of convolutions, with its one pixel in both places.
 FUNCTION_OF_ITS_OWN = 1024
