@@ -222,8 +222,8 @@ TVMError = MlfError  # the name that scripts written for TVM catch
 
 @contextmanager
 def builds_of(file: object) -> Iterator[None]:
-    """Names the file whose C does not compile or fit: who builds it knows only modules. Raises
-    MlfError."""
+    """Adds `file` to problems of C that does not compile or fit: the build knows modules, not the
+    file that they come from. Raises MlfError."""
     try:
         yield
     except MlfError as error:
@@ -256,8 +256,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], listed: str = "one of") -> str:
-    """A help line naming the nearest of `known`, or `listed` and all of them when none is near; ""
-    where that would be a page."""
+    """A help line with the nearest of `known`. If none is near, `listed` and all of them, or "" if
+    there are too many."""
     names = sorted(known)
     if near := nearest(word, names):
         return f"did you mean '{near}'?"

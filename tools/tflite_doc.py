@@ -24,7 +24,7 @@ TABLE = r"(<!-- operators: tools/tflite_doc.py -->\n).*?(\n<!-- end -->)"
 
 def table() -> str:
     """Operators by family, with what the rule says of itself."""
-    rows = [f"{len(RULES)} operators are taken:", "", "| operators | remarks |", "|---|---|"]
+    rows = [f"{len(RULES)} operators are supported:", "", "| operators | remarks |", "|---|---|"]
     for family in FAMILIES:
         module = f"mlftool.frontends.tflite.{family}"
         mine = {kind: rule for kind, rule in sorted(RULES.items()) if rule.__module__ == module}

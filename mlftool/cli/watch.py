@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> NoReturn:
-    """Until it is interrupted. Raises MlfError if the manifest is not even there at first, or
-    nothing can be written."""
+    """Runs until it is interrupted. Raises MlfError if the manifest does not exist at first, or the
+    folder is not writable."""
     files = files_of(load(args.manifest))
     check_folders(args.output)
     _watch(args, files)

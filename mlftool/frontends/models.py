@@ -141,7 +141,7 @@ def _with_values(graph: Graph, values: Mapping[str, Numbers], file: str) -> Grap
         array = np.array(numbers)
         made = array.astype(type_.dtype.numpy)
         if made.size != type_.elements or not np.array_equal(made, array):
-            text = f"{made.size} numbers for {type_}, or some that it has not"
+            text = f"{made.size} numbers for {type_}, or numbers outside of that type"
             problems.append(Problem("MLF0209", text, file, path=f"input '{name}'"))
             continue
         consts[name] = made.reshape(type_.shape)

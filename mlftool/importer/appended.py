@@ -31,7 +31,7 @@ _PARTS = ".parts"
 @frozen
 class _Appended:
     """State number `state` of a loop, to which `node` of the body appends along `axis`. `none`: its
-    type without elements. `copies`: nodes that only copy the state before."""
+    type without elements. `copies`: nodes that only copy the state before that."""
 
     state: int
     node: NodeProto
@@ -70,8 +70,8 @@ def appended_states(c: Control) -> list[_Appended]:
 
 
 def _copies(name: str, makers: Mapping[str, NodeProto], type_: TensorType) -> tuple[NodeProto, ...]:
-    """The nodes between a tensor of this type and `name` that change nothing; the last one first.
-    A scripted torch.cat casts what it joins to the type that it has."""
+    """The nodes between a tensor of this type and `name` that change nothing, last one first.
+    Scripted torch.cat casts its operands, even to the type that they have."""
     to, found = type_.dtype.onnx, list[NodeProto]()
     while (node := makers.get(name)) and _has(node, Trait.IDENTITY) and node not in found:
         if attributes(node).get("to", to) != to:

@@ -85,7 +85,7 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
 
 
 def _is_open(found: Mapping[str, Any]) -> bool:
-    """Whether the shape or an extent of an output is not known."""
+    """Whether some output has an unknown shape or extent."""
     dims = (d for p in found.values() for d in p.tensor_type.shape.dim)
     return not all(map(has_shape, found.values())) or not all(d.WhichOneof("value") for d in dims)
 

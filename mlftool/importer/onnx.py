@@ -65,7 +65,7 @@ STAGES: tuple[Rule, ...] = (
 )
 
 
-ASSUMED = 64  # elements along each axis of a result without a limit, to find others
+ASSUMED = 64  # elements along each axis, of results without a limit, to find further ones
 
 
 @frozen
@@ -126,7 +126,7 @@ def import_model(
 
 
 def _further(model: ModelProto, scope: Scope) -> list[Problem]:
-    """Results within the model that need a limit, too, once those of `scope` that do have one."""
+    """Problems of further results that need a limit, found by assuming limits for known ones."""
     found: list[Problem] = []
     limits = dict(scope.input_shapes)
     while new := scope.unbounded.keys() - limits.keys():
@@ -151,7 +151,7 @@ def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
     """`known` problems are of functions, which say nothing of the graph."""
     others = len(scope.problems)
     inputs = _inputs(graph, scope)
-    known += len(scope.problems) - others  # operators are named all the same
+    known += len(scope.problems) - others  # unsupported operators are listed in any case
     defined = scope.types.keys() | scope.spoiled | {i.name for i in graph.input}
     order = ordered(scope, graph, defined, known)
     _raise(scope)

@@ -42,9 +42,9 @@ UNTAKEN = {
     )
     for name in names.split()
 }
-_UNSUPPORTED = {"MLF0206", "MLF0302", "MLF0303"}  # what a standard model may still be
-# What tf2onnx leaves as it is where it has no rule.
-_TENSORFLOW = "tf2onnx left TensorFlow's operator; compile the .tflite file, or write the network"
+_UNSUPPORTED = {"MLF0206", "MLF0302", "MLF0303"}  # a valid model may have these
+# Operators for which tf2onnx has no rule and which it leaves as they are.
+_TENSORFLOW = "tf2onnx does not convert it; compile the .tflite file, or write the network"
 TENSORFLOW = {
     **dict.fromkeys(
         ("RFFT", "RFFT2D", "IRFFT", "FFT", "Real", "Imag", "ComplexAbs", "Complex"),
@@ -54,7 +54,7 @@ TENSORFLOW = {
     "ReverseV2": f"{_TENSORFLOW} for opset 10 or later",
     "Bucketize": f"{_TENSORFLOW} with comparisons",
 }
-_NEW = {"MLF0301", "MLF0302"}  # where the model may be right
+_NEW = {"MLF0301", "MLF0302"}  # the model may be valid
 _BROKEN = "export the model again; onnx.checker.check_model(model, full_check=True) may say more"
 _BY_HAND = 8  # elements of an input, at most, that a user gives on a command line
 
@@ -94,7 +94,7 @@ def for_extents(scope: Scope, node: NodeProto, refused: Refuse) -> str:
 
 
 def with_remedies(problems: Sequence[Problem]) -> list[Problem]:
-    """The problems, of which the last of each kind has a help if none of that kind has one."""
+    """The problems. Where no problem of a code has a help line, the last one gets it."""
     made = list(problems)
     for code in dict.fromkeys(p.code for p in problems):
         same = [k for k, p in enumerate(problems) if p.code == code]

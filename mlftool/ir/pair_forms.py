@@ -92,8 +92,8 @@ class Scaled:
 
 @frozen
 class Product:
-    """t = ((a - zero of a) * (b - zero of b) * 2^14 * m >> 32) + add, and of some a * 256 + b the
-    second number of `pairs` more."""
+    """t = ((a - zero of a) * (b - zero of b) * 2^14 * m >> 32) + add. `pairs`: what is added to t
+    where a * 256 + b is the first number of a pair."""
 
     zeros: tuple[int, int]
     m: Number
@@ -302,7 +302,7 @@ def product_form(
 def _apart(
     a: Side, b: Side, t: Array, results: Array, shift: int
 ) -> tuple[tuple[Number, Number], ...] | None:
-    """a * 256 + b of the few pairs whose t has another result, and what brings it there."""
+    """a * 256 + b of the few pairs of elements whose t gives a wrong result, and its correction."""
     off = results - np.clip(t >> shift, results.min(), results.max())
     i, j = np.nonzero(off)
     if i.size > _MOST_PAIRS or np.abs(off).max() > 1:

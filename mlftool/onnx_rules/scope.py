@@ -32,7 +32,7 @@ class Scope:
     hidden: frozenset[str] = frozenset()  # tensors that are taken to fill their boxes
     problems: list[Problem] = field(default_factory=list)
     limits_used: set[str] = field(default_factory=set)  # of `input_shapes`, those within the model
-    unbounded: dict[str, int] = field(default_factory=dict)  # axes of results that need a limit
+    unbounded: dict[str, int] = field(default_factory=dict)  # results that need a limit: rank
     types: dict[str, TensorType] = field(default_factory=dict)
     symbols: dict[str, Symbols] = field(default_factory=dict)  # of extents known at run time
     consts: dict[str, Array] = field(default_factory=dict)

@@ -27,7 +27,7 @@ class Trait(Enum):
     ELEMENTWISE = auto()  # each output element depends on the input elements at its own index
     VIEW = auto()  # same bytes, other shape: costs nothing
     MOVES_DATA = auto()  # copies elements without looking at them
-    ANY_BITS = auto()  # its kernels move elements of less than a byte and 8-bit floats, too
+    ANY_BITS = auto()  # its kernels also move elements of less than a byte and 8-bit floats
     JOIN = auto()  # its inputs one after the other along `axis`
     ORDER_PRESERVING = auto()  # picks elements by comparing them: commutes with quantisation
     MEAN = auto()  # of what a window covers: padding does not count without `count_include_pad`
@@ -59,7 +59,7 @@ class Trait(Enum):
     SCAN = auto()  # one for each element of sequences
     EARLY = auto()  # onnxruntime has it in opsets before its first, for which exporters wrote it
     OF_SHAPE = auto()  # its value follows from its input's shape
-    # What onnx's inference leaves open of its outputs' types is the first input's.
+    # Where onnx's inference leaves an output's type open, it is the first input's.
     LIKE_FIRST = auto()
     SHAPE = auto()  # the extents, at run time, of the tensor that attribute `of` names
 
@@ -297,7 +297,7 @@ class Op:
     # Of elementwise operators and tables: the value of an element in C, and its headers.
     expression: Expression | None = None
     includes: tuple[str, ...] = ()
-    typed: Typed | None = None  # the output's type where onnx's inference leaves or mistakes it
+    typed: Typed | None = None  # the output's type, where onnx's is open or wrong
     checks: tuple[Callable[[Facts], str], ...] = ()  # what is wrong with a node, or ""
     forms: Callable[[Attributes], Forms] | None = None  # of its inputs' axes
     signature: Signature | None = None  # where the onnx package has no schema

@@ -108,7 +108,7 @@ def _flat(x: Array, axis: int) -> Array:
 
 
 def mean(inputs: Known, attrs: Attributes, opset: int) -> Array:
-    """Of operands in any order; the reference adds the others to the first one, in its shape."""
+    """The mean of operands that broadcast; the reference wants the result's shape of the first."""
     values = [_data(inputs, i) for i in range(len(inputs))]
     kind = values[0].dtype
     return np.asarray(sum(values) / kind.type(len(values)), kind)
@@ -219,7 +219,7 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
 
 
 def _l2(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
-    """Of integers as the kernel: in float64, the least integer where the root leaves the type."""
+    """Integers as in the kernel: in float64; the least integer where the root does not fit."""
     if x.dtype.kind not in "iu":
         return np.asarray(np.sqrt(np.square(x).sum(axes, x.dtype, keepdims=keep)))
     root = np.asarray(np.sqrt(np.square(x.astype(np.float64)).sum(axes, keepdims=keep)))
@@ -228,7 +228,7 @@ def _l2(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
 
 
 def _mean_of(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
-    """Integers towards zero; a mean of no integers is 0, of no floats not a number."""
+    """Integers are rounded towards zero. Of no elements, 0 for integers, NaN for floats."""
     count = math.prod(x.shape[a] for a in axes)
     if x.dtype.kind not in "iu":
         with np.errstate(invalid="ignore"):

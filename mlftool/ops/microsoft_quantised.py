@@ -153,7 +153,7 @@ def _matmul_of_bits(s: Steps) -> None:
         raise Refuse("MLF0303", f"N, K and block_size are {n}, {k} and {size}; expected 1 or more")
     blocks = -(-k // size)
     if bits not in (2, 4, 8) or s.attrs.get("weight_prepacked", 0):
-        raise UnsupportedError("MatMulNBits of this form; supported: 2, 4, 8 bits, plain")
+        raise UnsupportedError("MatMulNBits of this form; supported: 2, 4, 8 bits, not prepacked")
     stored, expected = s.type(1).elements, n * blocks * size * bits // 8
     if stored != expected:
         raise Refuse("MLF0303", f"its weights have {stored} bytes; expected {expected}")
@@ -185,7 +185,7 @@ def _columns(s: Steps, value: str, given: int, count: int) -> str:
 
 
 def _grouped(s: Steps, weights: str, scales: str, zeros: str) -> str:
-    """Weights whose zero points are no integers, or whose rows name the block that each is of."""
+    """Weights with float zero points, or with `g_idx`, the block of each row."""
     of = s.x(4)
     if not of:
         of = s.const(np.arange(s.attrs["K"]) // s.attrs["block_size"], np.int64)
@@ -201,7 +201,7 @@ def _with_bias(s: Steps, weights: str) -> None:
         s("MatMul", s.x(0), weights, out=0)
 
 
-# The sixteen numbers that bitsandbytes' four bits stand for, by `quant_type`.
+# The sixteen values of bitsandbytes' four bits, by `quant_type`.
 _FP4 = (0.0, 5.208333333e-03, 2 / 3, 1.0, 1 / 3, 0.5, 1 / 6, 0.25)
 _NF4 = (
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
@@ -214,8 +214,8 @@ _BNB4 = ((*_FP4, *(-v for v in _FP4)), _NF4)
 
 @microsoft(MatMulBnb4="xxx K N block_size quant_type training_mode transB", boxes=True)
 def _matmul_of_bnb4(s: Steps) -> None:
-    """x @ w.T with w in blocks of its elements in their order, each with its largest absolute
-    value; the first of two elements in the upper four bits."""
+    """x @ w.T. w is stored in blocks of consecutive elements, each block with its largest absolute
+    value; the first of two elements is in the upper four bits."""
     n, k, size = s.attrs["N"], s.attrs["K"], s.attrs["block_size"]
     kind, by_rows = s.attrs["quant_type"], s.attrs.get("transB", 1)
     if min(n, k, size) < 1 or kind not in (0, 1):
@@ -242,7 +242,8 @@ def _matmul_of_bnb4(s: Steps) -> None:
 @microsoft(GatherBlockQuantized="xxx? bits block_size gather_axis quantize_axis")
 def _gather_blocks(s: Steps) -> None:
     """Rows of a table that is dequantised by blocks. Bytes hold one number or two along the last
-    axis, and so do their zero points; one left out is the middle, that of int4 and uint4 is 0."""
+    axis, and so do their zero points. The default zero point of bytes is the middle of their range,
+    of int4 and uint4 it is 0."""
     axis, size = s.attrs.get("quantize_axis", 1), s.attrs.get("block_size", 128)
     stored, zeros = s.x(0), s.x(3)
     if s.type(0).dtype.name == "uint8":

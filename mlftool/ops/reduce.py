@@ -226,7 +226,7 @@ MEMBERS = {
     "ReduceMean": Member(
         "Add",
         _relay("mean"),
-        total=lambda row: row if row.is_float or row.bits > 32 else int64,  # the mean always fits
+        total=lambda row: row if row.is_float or row.bits > 32 else int64,  # the mean fits
         finish=_mean,
         constant=folded.reduce_mean,
         quantised="mlf.QLinearReduceMean",
@@ -240,7 +240,7 @@ MEMBERS = {
         "Add",
         _relay("sum", "square", "sqrt"),
         value=_square,
-        total=lambda row: row if row.is_float else float64,  # integers' squares leave their type
+        total=lambda row: row if row.is_float else float64,  # squares of integers overflow
         finish=_root,
         constant=folded.reduce_l2,
         extents=ZEROS,

@@ -45,7 +45,7 @@ ARITHMETIC = frozenset(
 )
 # Whose results are integers as they are computed: paddings of other values than 0, too.
 INTEGERS = ARITHMETIC | {"Pad"}
-# Functions of an element and of numbers: of one stored tensor they are a table, however many.
+# Elementwise functions: any chain of them with one stored tensor as input is one table.
 FUNCTIONS = frozenset(
     (
         *("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Relu", "Clip", "LeakyRelu", "Elu"),
@@ -233,8 +233,8 @@ def _groups(model: ModelProto, layers: set[str]) -> dict[str, str]:
 
 
 def _inside_functions(model: ModelProto, shown: set[str]) -> set[str]:
-    """Tensors inside a function of one other tensor, which nothing else reads: x * sigmoid(x) is
-    rounded once."""
+    """Intermediate tensors of a function of one other tensor, which nothing else reads, so that
+    x * sigmoid(x) is rounded once."""
     numbers = {t.name for t in model.graph.initializer if math.prod(t.dims) == 1}
     source: dict[str, str] = {}
     for node in model.graph.node:

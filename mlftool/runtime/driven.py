@@ -70,7 +70,7 @@ def driven_program(archive: Archive, interface: Interface, board: Board | None) 
 
 def _check(record: ModuleRecord, board: Board | None) -> None:
     if not any(_SYSTEM_LIB in data for data in record.sources.values()):
-        text = "a host finds a module's functions in its system library, which it has not"
+        text = "a host finds a module's functions in its system library; this module has none"
         hint = "compile it with --interface-api packed --runtime-crt-system-lib 1"
         raise MlfError(Problem("MLF0610", text, path=record.name, help=hint))
     if board and not board.hosted and f"crt/boards/{board.name}/{UART}" not in board_files(board):

@@ -25,7 +25,7 @@ FEATURES: Mapping[str, Feature] = {
     "dsp": Feature("ARMv7E-M SIMD in core registers", llvm="dsp"),
     "mve": Feature("Helium", llvm="mve"),
     "registers": Feature("thirty-two registers and no vectors"),
-    "pipelined": Feature("loads of one register in one cycle, so of several in no fewer"),
+    "pipelined": Feature("a load takes one cycle for each register, also of several registers"),
     "narrow": Feature("instructions that reach eight registers"),
     "vector": Feature("vectors that gcc chooses"),
     "avx2": Feature("AVX2", llvm="avx2"),

@@ -111,7 +111,7 @@ def _between(s: Site, low: float, high: float) -> None:
 
 @operator("RELU6")
 def relu6(s: Site) -> None:
-    """Integers are cut in the input's scale; the output's is not looked at, but for uint8."""
+    """Integers are limited in the input's scale; the output's matters only for uint8."""
     x, y, row = same_type(s)
     if x.unsigned:
         _between(s, 0.0, 6.0)
@@ -225,7 +225,7 @@ def elu(s: Site) -> None:
 
 @operator("GELU")
 def gelu(s: Site) -> None:
-    """TensorFlow Lite Micro has none: LiteRT's."""
+    """As LiteRT; TensorFlow Lite Micro does not have this operator."""
     _, _, row = same_type(s)
     near = bool(s.option("approximate", False))
     if row == "float32":
@@ -261,13 +261,13 @@ def _through_floats(s: Site, function: Callable[[Array], Array]) -> None:
 
 @operator("EXP")
 def exponential(s: Site) -> None:
-    """TensorFlow Lite Micro has no int8: LiteRT's."""
+    """int8 as LiteRT; TensorFlow Lite Micro has only float32."""
     _of_float32_or_int8(s, "Exp", lambda v: np.exp(np.minimum(v, 80)))  # e^80 fits in a float32
 
 
 @operator("LOG")
 def logarithm(s: Site) -> None:
-    """TensorFlow Lite Micro has no int8: LiteRT's, the least where there is no logarithm."""
+    """int8 as LiteRT: the least integer at 0 and below. TensorFlow Lite Micro has only float32."""
     none = -(2.0**30)
     _of_float32_or_int8(s, "Log", lambda v: np.log(v, out=np.full_like(v, none), where=v > 0))
 
@@ -320,8 +320,8 @@ def rsqrt(s: Site) -> None:
 
 @operator("SQRT")
 def sqrt(s: Site) -> None:
-    """TensorFlow Lite Micro has no integers: LiteRT's, without what is after the point; of what is
-    below zero, as of zero."""
+    """Integers as LiteRT, rounded towards zero, 0 for a negative input. TensorFlow Lite Micro has
+    only float32."""
     x, y, row = same_type(s)
     if row == "float32":
         s.add("Sqrt", (s.name(),), s.out())
@@ -450,7 +450,7 @@ _plain("SIGN", "Sign", "float32", "int32")
 
 @operator("NEG")
 def negated(s: Site) -> None:
-    """Of integers as they are stored; the zero point must be 0."""
+    """Negates the stored integers, whose zero point must be 0."""
     x, y = same_shape(s)
     row = kind_of(s, also=WIDE)
     s.expect(x.type == y.type and not x.unsigned, f"an output {y.type} for {x.type}")

@@ -1,6 +1,6 @@
-"""Two guards of all rules: operands that ONNX wants of one type must be of one, those whose type it
-fixes to bool must be bool, and results have the shapes that the standard gives them, whatever the
-file says."""
+"""Checks the nodes that rules make: operands that must have one type in ONNX have one, those that
+must be bool are bool, and each result has the shape that the standard infers, whatever the file
+says."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mlftool.ops.base import Trait, is_a
 
 
 def mixed(nodes: Iterable[Node], types: Mapping[str, TensorType]) -> str:
-    """What is wrong with the first types that differ where a node's must be equal, and what is
-    supported; empty if there are none. A kernel would take the integers of one for numbers."""
+    """What is wrong with the first node whose operands have different types where the standard
+    wants one, or "". A kernel would read the integers of one type as those of another."""
     for node in nodes:
         found: dict[str, TensorType] = {}
         for variable, name in _typed(node):
@@ -34,8 +34,8 @@ def mixed(nodes: Iterable[Node], types: Mapping[str, TensorType]) -> str:
 def misshapen(
     nodes: Iterable[Node], types: Mapping[str, TensorType], consts: Mapping[str, Array]
 ) -> str:
-    """The first result whose shape is not what its operator gives, in words; empty if there is
-    none. A kernel takes its loops from one tensor and would leave another."""
+    """What is wrong with the first result whose shape is not the inferred one, or "". A kernel has
+    the loops of one tensor and would read or write beyond another."""
     for node in nodes:
         try:
             shapes = _shapes(node, types, consts)
@@ -50,7 +50,7 @@ def misshapen(
 def _shapes(
     node: Node, types: Mapping[str, TensorType], consts: Mapping[str, Array]
 ) -> dict[str, tuple[int, ...]]:
-    """Of the results of a node, those that are known."""
+    """The inferred shapes of a node's results, without those that inference cannot know."""
     given = [types[name] for name in node.inputs if name]
     if is_a(node, Trait.ELEMENTWISE):
         return {node.result: np.broadcast_shapes(*(t.shape for t in given))}
@@ -66,19 +66,19 @@ def _shapes(
         imports = [helper.make_opsetid("", version)]
         found = infer_node_outputs(schema, proto, made, data, opset_imports=imports)
     except (InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError):
-        return {}  # a form that only our operators have, as a Reshape without a shape
+        return {}  # a form that only our operators have, such as Reshape without a shape
     dims = {n: t.tensor_type.shape.dim for n, t in found.items() if t.tensor_type.HasField("shape")}
     known = {n: d for n, d in dims.items() if all(e.WhichOneof("value") == "dim_value" for e in d)}
     return {n: tuple(e.dim_value for e in d) for n, d in known.items()}
 
 
 def _row(type_: TensorType) -> int:
-    """The element type as inference takes it, which knows no windows of int16."""
+    """The element type for inference, which refuses convolutions and pools of int16."""
     return int((dtype.int8 if type_.dtype == dtype.int16 else type_.dtype).onnx)
 
 
 def _typed(node: Node) -> Iterator[tuple[str, str]]:
-    """A node's operands with what the standard calls their type."""
+    """The type variables of a node's operands in the standard, and the operands."""
     most = max(len(node.inputs), len(node.outputs))
     for names, formal in zip((node.inputs, node.outputs), _variables(node.op, most), strict=True):
         for k, name in enumerate(names):
@@ -86,12 +86,12 @@ def _typed(node: Node) -> Iterator[tuple[str, str]]:
                 yield formal[k], name
 
 
-# Types that a tensor must have, by what the standard calls them. (Indices may be int32 here.)
+# Types that an operand must have, by their names in the schema. (Indices may be int32 here.)
 _FIXED = {"tensor(bool)": dtype.bool_}
 
 
 def _variable(formal: onnx.defs.OpSchema.FormalParameter) -> str:
-    """What operands of one type have in common: a name in the schema, or the only type."""
+    """The name that operands of one type share: the type variable, or the only type."""
     (only, *others) = sorted(formal.types)
     if not others and only in _FIXED:
         return only

@@ -165,7 +165,7 @@ def divide(s: Site) -> None:
 
 @operator("ADD_N")
 def add_n(s: Site) -> None:
-    """The sum of int8 starts where TensorFlow Lite Micro's does: at the rescaled zero point."""
+    """Sums of int8 start at the rescaled zero point, as in TensorFlow Lite Micro."""
     tensors = [s.x(i) for i in range(len(s.node.inputs))]
     y, row = s.y(), same_types(s, *tensors, also=one_of("int32"))
     s.expect(all(t.type == y.type for t in tensors), "inputs and an output of different types")
@@ -225,7 +225,7 @@ for _kind, _op in {
 
 @operator("MAXIMUM", "MINIMUM")
 def extreme(s: Site) -> None:
-    """The greater or the smaller integer as it is stored."""
+    """Integers are compared as they are stored."""
     broadcast(s, s.x(0), s.x(1))
     same_types(s, s.x(0), s.x(1), s.y(), also=WIDE)
     s.add("Max" if s.node.kind == "MAXIMUM" else "Min", (s.name(0), s.name(1)), s.out())
@@ -254,7 +254,7 @@ _plain("POW", "Pow", "float32")
 
 @operator("FLOOR_DIV")
 def floor_div(s: Site) -> None:
-    """Of integers as they are stored."""
+    """Integers are divided as they are stored."""
     shape = broadcast(s, s.x(0), s.x(1))
     row = same_types(s, s.x(0), s.x(1), s.y(), also=one_of("int32"))
     (a, b), type_ = (s.name(0), s.name(1)), TensorType(s.y().type.dtype, shape)
@@ -274,7 +274,7 @@ def floor_div(s: Site) -> None:
 
 @operator("FLOOR_MOD")
 def floor_mod(s: Site) -> None:
-    """The remainder has the divisor's sign; integers are taken as they are stored."""
+    """The remainder has the divisor's sign; integers are divided as they are stored."""
     shape = broadcast(s, s.x(0), s.x(1))
     row = same_types(s, s.x(0), s.x(1), s.y(), also=WIDE)
     if row != "float32":
@@ -303,7 +303,7 @@ def select(s: Site) -> None:
 
 @operator("SELECT")
 def select_rows(s: Site) -> None:
-    """As SELECT_V2 of equal shapes; a condition of one axis chooses whole rows."""
+    """As SELECT_V2 with equal shapes; a condition of rank 1 selects whole rows."""
     flags, x, y = s.x(0).type, s.x(1), s.y()
     s.expect(flags.dtype.name == "bool", "a condition that is not bool")
     same_types(s, x, s.x(2), y, also=WIDE | one_of("bool"))

@@ -12,7 +12,7 @@ def _is_flag(tensor: Tensor) -> bool:
 
 @operator("IF")
 def if_(s: Site) -> None:
-    """Input 0 is the condition, the others are both branches'."""
+    """Input 0 is the condition; both branches take the others."""
     s.expect(_is_flag(s.x()), f"a condition {s.x().type}; expected one bool")
     names = [s.name(i) for i in range(len(s.node.inputs))]
     keys = {"then_branch": "then_subgraph_index", "else_branch": "else_subgraph_index"}
@@ -25,7 +25,7 @@ def if_(s: Site) -> None:
 
 @operator("WHILE")
 def while_(s: Site) -> None:
-    """Inputs are the state; the body runs while the condition holds of it."""
+    """Inputs are the state; the body runs while the state meets the condition."""
     types = s.types()
     s.expect(types == s.made(), "outputs of other types than the inputs")
     names = [s.name(i) for i in range(len(s.node.inputs))]
@@ -38,5 +38,5 @@ def while_(s: Site) -> None:
 
 @operator("CALL_ONCE")
 def call_once(s: Site) -> None:
-    """The subgraph gives variables the values that they have at first."""
+    """The subgraph assigns the initial values of variables."""
     s.draft.starts |= s.walk.assigned(s.option("init_subgraph_index"))

@@ -24,7 +24,7 @@ def quantize(s: Site) -> None:
         "int32": one_of("int8", "int16"),
     }
     known = pairs.get(x.type.dtype.name, frozenset())
-    s.expect(to.name in known, f"{x.type.dtype} to {to}, which TensorFlow Lite Micro has not")
+    s.expect(to.name in known, f"{x.type.dtype} to {to}; TensorFlow Lite Micro does not support it")
     if x.type.dtype.is_float:
         attrs = {"zero": s.zero(y)}
         s.add("mlf.QuantizeAway", (s.name(), s.const(np.float32(s.scale(y)))), s.out(), attrs)
@@ -62,7 +62,7 @@ def as_floats(s: Site, i: int, out: str | TensorType) -> str:
     q = x.quantised
     s.expect(q is not None, f"tensor '{x.name}' has {x.unusable or 'no scale and zero point'}")
     assert q is not None
-    shape: tuple[int, ...] = ()  # or as it broadcasts
+    shape: tuple[int, ...] = ()  # with scales per axis: of the rank of x, to broadcast
     if q.scale.size > 1:
         shape = tuple(q.scale.size if k == q.axis else 1 for k in range(len(x.type.shape)))
     scale = s.const(q.scale.reshape(shape), what="scale")
@@ -73,7 +73,7 @@ def as_floats(s: Site, i: int, out: str | TensorType) -> str:
 
 @operator("CAST")
 def cast(s: Site) -> None:
-    """Of integers as they are stored, whatever their scales."""
+    """Integers are converted as they are stored; scales have no effect."""
     x, y = same_shape(s)
     known = one_of("float32", "int8", "int16", "int32", "int64", "uint8", "uint32", "bool")
     for row in (x.type.dtype, y.type.dtype):

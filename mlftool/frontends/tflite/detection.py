@@ -18,8 +18,8 @@ MOST = 2**15  # of detections and classes
 
 @operator("TFLite_Detection_PostProcess")
 def post_process(s: Site) -> None:
-    """Of floats, or of uint8. Entries after the last detection are zeros; boxes without area give
-    none."""
+    """Inputs are float32 or uint8. Entries after the last detection are zeros; boxes without area
+    give none."""
     boxes, scores, anchors, given = s.x(0), s.x(1), s.x(2), options(s)
     found = {t.dtype.name for t in s.made()} | {t.stored for t in (boxes, scores, anchors)}
     known = {"float32"}, {"float32", "uint8"}

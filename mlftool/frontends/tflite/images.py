@@ -17,7 +17,7 @@ from mlftool.ir.graph import Array, TensorType
 
 @operator("RESIZE_NEAREST_NEIGHBOR")
 def resize_nearest(s: Site) -> None:
-    """Places are computed here, in float32 as TensorFlow Lite does."""
+    """The compiler computes the coordinates in float32, as TensorFlow Lite does."""
     x, size = s.x(), numbers(s, 1, "sizes")
     rank(s, 4, x)
     alike(s, x)
@@ -122,7 +122,7 @@ def _blocks(s: Site) -> tuple[list[int], Array]:
 
 @operator("SPACE_TO_BATCH_ND")
 def space_to_batch(s: Site) -> None:
-    """Borders are the output's zero point; TensorFlow Lite Micro leaves them undefined."""
+    """Padding has the output's zero point; TensorFlow Lite Micro leaves it undefined."""
     x, (block, ends) = s.x(), _blocks(s)
     n, *sizes, channels = x.type.shape
     wide = [size + int(e.sum()) for size, e in zip(sizes, ends, strict=True)]

@@ -12,7 +12,7 @@ from mlftool.ir.graph import Array, TensorType
 
 
 def axis_of(s: Site, axis: int, tensor: Tensor) -> int:
-    """An axis from the front. Raises RefusedError for one that `tensor` has not."""
+    """A non-negative axis. Raises RefusedError if `tensor` does not have it."""
     n = len(tensor.type.shape)
     s.expect(-n <= axis < n, f"axis {axis} of {tensor.type}")
     return axis % n
@@ -42,7 +42,7 @@ def made_shape(s: Site, shape: tuple[int, ...]) -> None:
 
 @operator("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 def reshape(s: Site) -> None:
-    """What the output's shape says; other inputs and options only say it again."""
+    """The output's shape counts; other inputs and options only repeat it."""
     x, y = s.x(), s.y()
     alike(s, x)
     s.expect(x.type.elements == y.type.elements, f"an output {y.type} for {x.type}")
@@ -134,7 +134,7 @@ def unpack(s: Site) -> None:
 
 @operator("SLICE")
 def slice_(s: Site) -> None:
-    """Inputs are x, begins and sizes; a size of -1 is the rest."""
+    """Inputs are x, begins and sizes; a size of -1 means all remaining elements."""
     x, begin, size = s.x(), numbers(s, 1, "begins"), numbers(s, 2, "sizes")
     alike(s, x)
     s.expect(len(begin) == len(size) == len(x.type.shape), f"a window of {x.type}")
@@ -348,7 +348,7 @@ def broadcast_to(s: Site) -> None:
 
 @operator("TILE")
 def tile(s: Site) -> None:
-    """Inputs are x and how often each axis is repeated."""
+    """Inputs are x and the repetitions of each axis."""
     x, y = s.x(), s.y()
     alike(s, x)
     times = integers(s, 1, "repetitions").reshape(-1)
@@ -413,7 +413,7 @@ def depth_to_space(s: Site) -> None:
 
 @operator("DYNAMIC_UPDATE_SLICE")
 def dynamic_update_slice(s: Site) -> None:
-    """A window that would leave the tensor is moved to its end."""
+    """A window that would reach beyond the tensor is moved back inside."""
     x, part, at = s.x(0), s.x(1), s.x(2)
     alike(s, x, part)
     made_shape(s, x.type.shape)
@@ -428,7 +428,7 @@ def dynamic_update_slice(s: Site) -> None:
 
 @operator("BROADCAST_ARGS")
 def broadcast_args(s: Site) -> None:
-    """The shape to which two others broadcast."""
+    """The shape to which two shapes broadcast."""
     a, b, y = s.x(0), s.x(1), s.y()
     alike(s, a, b)
     known = y.type.dtype.name in ("int32", "int64")

@@ -311,7 +311,7 @@ class _Reader:
         if type_.dtype.kind in "iu":
             low, high = type_.dtype.range
             if zero.min() < low or zero.max() > high:
-                return None, f"a zero point that {type_.dtype} has not"
+                return None, f"a zero point outside of {type_.dtype}"
             if type_.dtype.bits > 16 and zero.any():  # as of biases: nothing subtracts it
                 return None, f"zero point {zero[zero != 0][0]} of {type_.dtype}; expected 0"
         return Quantised(scale, zero, axis), ""

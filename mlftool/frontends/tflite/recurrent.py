@@ -162,7 +162,7 @@ def _fixed_lstm(s: Site, w: Array, r: Array, b: Array, major: bool) -> None:
 
 @operator("CIRCULAR_BUFFER")
 def circular_buffer(s: Site) -> None:
-    """The last slots along axis 1; the input becomes the last one."""
+    """The latest slots along axis 1; the input becomes the last one."""
     x, y = s.x(), s.y()
     rank(s, 4, x, y)
     alike(s, x)
@@ -189,7 +189,7 @@ def _cycles(s: Site) -> int:
 
 @operator("VAR_HANDLE")
 def var_handle(s: Site) -> None:
-    """What the variable is called; equal names are one variable. The handle holds no value."""
+    """Names a variable; equal names are one variable. The handle holds no value."""
     for place in s.node.outputs:
         s.draft.handles[place] = s.option("shared_name", b""), s.option("container", b"")
         del s.draft.values[place]

@@ -105,7 +105,7 @@ def mean(s: Site) -> None:
 
 
 def _plain_mean(s: Site) -> None:
-    """Of floats, or of integers, whose sum has 64 bits."""
+    """The mean of floats, or of integers, which are added in 64 bits."""
     name, y = s.name(), s.y().type
     if y.dtype.is_float:
         _reduced(s, "ReduceMean", name, s.out())
@@ -154,7 +154,7 @@ def reduce_all(s: Site) -> None:
 
 @operator("ARG_MAX", "ARG_MIN")
 def arg_extreme(s: Site) -> None:
-    """The first of several."""
+    """The first of several equal elements."""
     x, y = s.x(), s.y()
     known = one_of("float32", "int32", "int8")
     s.expect(x.type.dtype.name in known, f"{x.type}; supported: {', '.join(sorted(known))}")

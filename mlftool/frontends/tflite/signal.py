@@ -86,19 +86,19 @@ def _transformed(s: Site, op: str, inverse: bool) -> None:
 
 @operator("SignalRfft")
 def rfft(s: Site) -> None:
-    """Of int16, int32 and float32; half the length is a product of 2, 3 and 5."""
+    """int16, int32 and float32; half of the length must be a product of 2, 3 and 5."""
     _transformed(s, "mlf.Rfft", inverse=False)
 
 
 @operator("SignalIrfft")
 def irfft(s: Site) -> None:
-    """Of int16, int32 and float32; half the length is a product of 2, 3 and 5."""
+    """int16, int32 and float32; half of the length must be a product of 2, 3 and 5."""
     _transformed(s, "mlf.Irfft", inverse=True)
 
 
 @operator("SignalEnergy")
 def energy(s: Site) -> None:
-    """Of bins outside of start_index to end_index 0, which TensorFlow Lite Micro leaves open."""
+    """Bins outside of start_index to end_index are 0; TensorFlow Lite Micro does not set them."""
     x, y, given = s.x(), s.y(), options(s)
     typed(s, ("int16",), ("uint32",))
     rank(s, 1, x, y)
@@ -282,7 +282,7 @@ def overlap_add(s: Site) -> None:
 
 @operator("SignalStacker")
 def stacker(s: Site) -> None:
-    """Where there is no new output, it is the one before, and the second output is false."""
+    """Without a new output, the previous one is repeated and the second output is false."""
     x, y, given = s.x(), s.y(), options(s)
     typed(s, ("int16",), ("int16", "bool"))
     rank(s, 1, x, y)

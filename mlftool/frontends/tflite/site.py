@@ -31,7 +31,7 @@ ACTIVATIONS: dict[int, tuple[float, float]] = {
 
 
 class RefusedError(Exception):
-    """Why an operator is not taken, and what to do then."""
+    """Why an operator is refused, and what to do about it."""
 
     def __init__(self, text: str, help: str = "") -> None:
         super().__init__(text)
@@ -39,7 +39,7 @@ class RefusedError(Exception):
 
 
 class SpoiledError(RefusedError):
-    """What cannot be judged, since an operator before it is refused."""
+    """An operator that cannot be checked, because one before it is refused."""
 
 
 def operator(*kinds: str, memory: Iterable[int] = ()) -> Callable[[Rule], Rule]:
@@ -327,9 +327,9 @@ def sound(tensor: Tensor) -> Tensor:
 
 
 def stored_alike(tensors: Iterable[Tensor]) -> None:
-    """Raises RefusedError if bytes with and without a sign meet: the rules have one for both."""
+    """Raises RefusedError if int8 and uint8 are mixed: rules compute with int8 in place of both."""
     if len({t.unsigned for t in tensors if t.type.dtype.is_int8}) > 1:
-        raise RefusedError("tensors of int8 and of uint8; supported: one of them")
+        raise RefusedError("int8 mixed with uint8; supported: one of them")
 
 
 def quotient(value: float, scale: float) -> float:
@@ -371,8 +371,7 @@ HYBRID = (
 
 
 def same_floats(s: Site, *inputs: int) -> None:
-    """Raises RefusedError unless these inputs, where there are any, and the output are float32 as
-    x is."""
+    """Raises RefusedError unless the output and those of these inputs that exist are float32."""
     s.expect(s.y().type.dtype.name == "float32", f"float32 with an output {s.y().type}")
     for tensor in (s.x(i) for i in inputs if s.has(i)):
         if tensor.type.dtype.name in ("int8", "uint8"):

@@ -1,5 +1,5 @@
-"""int8 convolutions in groups with the inner loops of those without: the windows of two pixels are
-gathered group by group, so that those of one lie together, before its output channels read them."""
+"""Grouped int8 convolutions with the inner loops of ungrouped ones: the windows of two pixels are
+gathered group by group, so that the output channels of a group read contiguous elements."""
 
 from __future__ import annotations
 

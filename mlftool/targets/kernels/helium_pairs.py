@@ -1,5 +1,5 @@
-"""Sums and products of two tensors of bytes on Helium, as residuals and gates are: eight elements
-in integers (ir/pair_forms.py), a run of those that both tensors have one after the other at a time.
+"""Sums and products of two tensors of bytes on Helium, such as residuals and gates: eight elements
+at a time in integers (ir/pair_forms.py), along runs that are contiguous in both tensors.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def pairs(v: View) -> Kernel | None:
 
 
 def _total(t: Sum | Product) -> str:
-    """C text of the octet t of octets `a` and `b`."""
+    """C text of t for the octets `a` and `b`."""
     if isinstance(t, Sum):
         return f"mlf_octet_sum(a, {t.m}, b, {t.n}, {t.add})"
     za, zb = t.zeros

@@ -1,7 +1,6 @@
-"""Maxima of windows, one axis after the other: those of each column of a row of windows stand in a
-line, whose neighbours are the windows' others. So a window of K x K takes 2 K elements, not K * K,
-and neither step looks for the image's edges; four or sixteen bytes go together where a processor
-has instructions for that.
+"""Maxima of windows, one axis after the other: first along columns, which fills a line for each row
+of windows, then along this line. So a window of K x K reads 2 K elements, not K * K, and no step
+tests for the image's edges. Processors with such instructions take four or sixteen bytes at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ NAMES = {"int8": "s8", "uint8": "u8", "int16": "s16"}  # of functions of mlf/max
 def vectors(v: View) -> Kernel | None:
     lanes = 16 // v.y.dtype.bytes
     made = _lines(v, "helium.max_pool", lanes, 1.0)
-    # Of whole vectors and windows gcc makes as good a loop, without a line between.
+    # Without padding and with whole vectors of channels gcc's loop is as good, and needs no line.
     plain = OPS[v.core.op].kernel(v)
     whole = plain and v.y.shape[-1] % lanes == 0 and not plain.params["padded"]
     return None if whole else made
@@ -38,7 +37,7 @@ def elements(v: View) -> Kernel | None:
 
 
 def _lines(v: View, name: str, lanes: int, each: float) -> Kernel | None:
-    """`lanes` elements together, `each` instructions for those that are loaded."""
+    """`lanes` elements at a time; loading them takes `each` instructions."""
     of, made = NAMES.get(v.x(0).dtype.name), OPS[v.core.op].kernel(v)
     if of is None or made is None or v.node.body or made.params["place"]:
         return None
@@ -79,5 +78,5 @@ def _lines(v: View, name: str, lanes: int, each: float) -> Kernel | None:
 
 
 def _reach(axis: Mapping[str, int]) -> int:
-    """Elements from the first that a window takes to the last."""
+    """Elements from the first one in a window to the last."""
     return (axis["o"] - 1) * axis["stride"] + (axis["kernel"] - 1) * axis["dilation"] + 1

@@ -1,5 +1,5 @@
-"""Depthwise float contractions with one load for a tap of eight channels (mlf/vfp_taps.h); Helium's
-are of this form, too."""
+"""Depthwise float contractions with one load for a tap of eight channels (mlf/vfp_taps.h), also for
+Helium."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LANES, MOST = 4, 8  # channels at a time
 
 @kernel(*FLOATS, needs="dsp fpu", unless="fused size pipelined")
 def exact(v: View) -> Kernel | None:
-    """Fewer instructions everywhere, fewer cycles where a load of several registers saves some."""
+    """Fewer instructions on every core; not fewer cycles on those whose single loads take one."""
     return _in_registers(v, "exact", 21.0)
 
 
