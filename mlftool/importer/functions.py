@@ -70,11 +70,7 @@ def _parsed(data: bytes) -> FunctionProto:
 
 
 def with_names_of(
-    scope: Scope,
-    node: NodeProto,
-    body: FunctionProto,
-    opset: int = 0,
-    captures: Sequence[str] = (),
+    scope: Scope, node: NodeProto, body: FunctionProto, opset: int = 0, captures: Sequence[str] = ()
 ) -> list[NodeProto]:
     """The body's nodes with the node's own names and attributes; inner names get a prefix. Of an
     operator of the standard in `opset`, attributes that are left out have its defaults. `captures`

@@ -173,10 +173,8 @@ def elements_fit(f: Facts) -> str:
         return f"indices {f.inputs[1]} for input {shown(f.x)}; expected the same rank"
     beside = [a for a in range(len(f.x)) if a != axis % len(f.x)]
     if any(places[a] > f.x[a] for a in beside):
-        return (
-            f"indices {f.inputs[1]} are larger than input {shown(f.x)} along an axis other than "
-            f"{axis}"
-        )
+        text = f"indices {f.inputs[1]} are larger than input {shown(f.x)}"
+        return f"{text} along an axis other than {axis}"
     return on_axes(f, axis % len(f.x))
 
 

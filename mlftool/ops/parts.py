@@ -393,11 +393,7 @@ _COPIED_BYTES = 12  # runs from here on are memcpy's; compilers make vectors of 
 
 
 def _places_of_parts(
-    operands: Sequence[Operand],
-    parts: Sequence[Mapping[str, int]],
-    outer: int,
-    row: int,
-    unit: int,
+    operands: Sequence[Operand], parts: Sequence[Mapping[str, int]], outer: int, row: int, unit: int
 ) -> dict[str, tuple[int, int]]:
     """A Kernel's `overlap`. Rows are written in order, so a part is whole until it is read if it
     is so far after the result's start that its last row is not reached before; no row then

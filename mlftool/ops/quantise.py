@@ -231,15 +231,15 @@ elementwise(
     relay=lambda s: s.call("cast", s.arg(), dtype=str(BY_ONNX[s.attr("to", 1)])),
 )
 old("CastLike", resolve=_by_type, extents=as_it_is)
+# Scales are along an axis or in blocks; they do not broadcast.
+_SCALED: dict[str, Any] = {"canonical": _broadcasting, "checks": (_fits,), "resolve": _resolved}
+_SCALED["extents"] = as_it_is
 elementwise(
     "DequantizeLinear",
     _dequantize,
     *(Trait.QUANTISE, Trait.DEQUANTISER),
     reads=(0,),
-    canonical=_broadcasting,
-    checks=(_fits,),
-    resolve=_resolved,
-    extents=as_it_is,  # scales are along an axis or in blocks; they do not broadcast
+    **_SCALED,
     relay=lambda s: _relay_quantise(s, False),
 )
 elementwise(
@@ -247,10 +247,7 @@ elementwise(
     _quantize,
     *(Trait.QUANTISE, Trait.QUANTISER),
     stores=1,
-    canonical=_broadcasting,
-    checks=(_fits,),
-    resolve=_resolved,
-    extents=as_it_is,  # scales are along an axis or in blocks; they do not broadcast
+    **_SCALED,
     relay=lambda s: _relay_quantise(s, True),
 )
 

@@ -42,6 +42,7 @@ DEFAULTS: dict[str, tuple[float | None, float | None]] = {
 }
 SPELT = {name.lower(): name for name in DEFAULTS}
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_BACKWARDS = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
 USUAL = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 
 
@@ -161,7 +162,6 @@ def recurrent(v: View, panels: Panels | None = None, each: float | None = None) 
     if v.x(1).shape[:2] != (directions, gates * hidden) or v.x(2).shape[1] != gates * hidden:
         raise UnsupportedError(f"weights {v.x(1)} and {v.x(2)} for {gates} gates of {hidden}")
     layout, rows, clip = _layout(v, directions, hidden), _rows(kind, hidden, panels), v.attr("clip")
-    backwards = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
     before = bool(v.attr("linear_before_reset", 0))
     sizes = {"gates": rows["packed"], "h": hidden}
     if kind == "LSTM" or (kind == "GRU" and not before):
@@ -171,7 +171,7 @@ def recurrent(v: View, panels: Panels | None = None, each: float | None = None) 
     scratch = [Operand(k, row.c, "scratch", bytes=n * row.bytes) for k, n in sizes.items()]
     macs = directions * layout["batch"] * layout["time"] * gates * hidden
     macs *= layout["inputs"] + hidden
-    walks = backwards[v.attr("direction", "forward")]
+    walks = _BACKWARDS[v.attr("direction", "forward")]
     functions = _activations(v, row, directions)
     cells = layout["batch"] * layout["time"] * hidden
     product = of_text("sum += x[i] * w[i]", row) + times(loop=0.25)
@@ -225,5 +225,5 @@ def _sequences(node: NodeProto, rank: int) -> Sequence[int]:
 
 for _name in GATES:
     fields: dict[str, Any] = {"forms": _forms(_name), "extents": each_alone(_sequences)}
-    fields["words"] = {"direction": ("forward", "reverse", "bidirectional")}
+    fields["words"] = {"direction": tuple(_BACKWARDS)}
     op(_name, Trait.KEPT, checks=(_lengths,), **fields)(recurrent)

@@ -195,9 +195,8 @@ def _sum_of(line: Sequence[Element]) -> Element:
     """How many of a mask are true, for one."""
     least = [e.least for e in line if e.least is not None]
     most = [e.most for e in line if e.most is not None]
-    return (
-        Element(sum(most), least=sum(least)) if len(least) == len(most) == len(line) else Element()
-    )
+    known = len(least) == len(most) == len(line)
+    return Element(sum(most), least=sum(least)) if known else Element()
 
 
 def _greatest_of(line: Sequence[Element]) -> Element:
@@ -209,12 +208,7 @@ def _extreme(
     join: str, start: Callable[[DType], float], pick: Callable[[Sequence[Element]], Element]
 ) -> Member:
     return Member(
-        join,
-        _relay(join.lower()),
-        start,
-        picks=True,
-        extents=filling(start),
-        bounds=_each(pick),
+        join, _relay(join.lower()), start, picks=True, extents=filling(start), bounds=_each(pick)
     )
 
 
@@ -268,9 +262,7 @@ MEMBERS = {
 def reduced_axes(v: View, at: int = 1) -> list[int] | None:
     """The axes that vanish or become 1, named by input `at`; None if they are computed."""
     rank = len(v.x(0).shape)
-    if not v.has(at):
-        return [] if v.attr("noop_with_empty_axes", 0) else list(range(rank))
-    axes = v.const(at)
+    axes = v.const(at) if v.has(at) else np.zeros(0, np.int64)
     if axes is None:
         return None
     if axes.size == 0:

@@ -243,12 +243,7 @@ _COORDINATE = times(div=1, mul=1, add=3, less=4, convert=2, floor=1, choose=4, s
 
 
 def _operations(
-    v: View,
-    axes: list[Table],
-    loops: list[Loop],
-    row: DType,
-    near: bool,
-    apart: bool,
+    v: View, axes: list[Table], loops: list[Loop], row: DType, near: bool, apart: bool
 ) -> Operations:
     nearest = v.attr("mode", "nearest") == "nearest"
     # Elements that a nearest one has beside it, too.

@@ -132,11 +132,7 @@ def _sampling(f: Facts) -> str:
     Trait.KEPT,
     older=((16, _whole_pixels),),
     forms=of_form("????", "r4", "r"),
-    checks=(
-        Facts.from_nothing,
-        lambda f: f.beyond(2, 0, f.x[0] - 1, "batch_indices"),
-        _sampling,
-    ),
+    checks=(Facts.from_nothing, lambda f: f.beyond(2, 0, f.x[0] - 1, "batch_indices"), _sampling),
     words={"mode": ("avg", "max"), "coordinate_transformation_mode": HALVES},
     extents=_regions_in_box,
 )
@@ -172,8 +168,8 @@ def max_roi_pool(v: View) -> Kernel:
     row = float_of(v, v.y.dtype)
     if row != float32:
         raise UnsupportedError(f"MaxRoiPool on {row}; supported: float32, float16")
-    each, includes = times(whole=60, less=16, load=8), ("mlf/math.h", "mlf/place.h")
-    operations = v.y.elements * each
+    operations = v.y.elements * times(whole=60, less=16, load=8)
+    includes = ("mlf/math.h", "mlf/place.h")
     return plain_kernel(v, "max_roi_pool", _regions(v), operations=operations, includes=includes)
 
 

@@ -269,12 +269,7 @@ def determinant(v: View) -> Kernel:
     return _eliminated(v, "det", 1.0)
 
 
-@op(
-    "com.microsoft.Inverse",
-    extents=OF_MATRICES,
-    result=like_first,
-    signature=Signature.of("x"),
-)
+@op("com.microsoft.Inverse", extents=OF_MATRICES, result=like_first, signature=Signature.of("x"))
 def inverse(v: View) -> Kernel:
     """A matrix without an inverse gets infinities or NaN."""
     return _eliminated(v, "inverse", 2.0)

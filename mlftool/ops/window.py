@@ -336,12 +336,7 @@ def _implied(scope: Scope, d: Draft) -> None:
     d.inputs = d.inputs[:2]
 
 
-@op(
-    "MaxUnpool",
-    Trait.KEPT,
-    checks=(_fits_unpooled,),
-    resolve=_implied,
-)
+@op("MaxUnpool", Trait.KEPT, checks=(_fits_unpooled,), resolve=_implied)
 def max_unpool(v: View) -> Kernel:
     """Each value at its index, zeros elsewhere; values beyond the output are dropped."""
     implied, out = v.attr("mlf.implied"), v.y.shape
