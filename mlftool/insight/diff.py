@@ -259,7 +259,7 @@ def exceeded(found: Difference, limits: Sequence[Limit]) -> Iterator[Problem]:
         words, unit = METRICS[one.metric]
         if measured is None:
             text = f"{words}: not known of both builds, so '{one.text}' cannot be checked"
-            yield Problem("MLF0616", text, name)
+            yield Problem("MLF0616", text, name, help=_remedy(found) if _unrun(found) else "")
         elif measured > one.value:
             was = f"was {f.before:,}, " if f.before is not None else ""
             text = f"{words}: {was}is {f.after:,} {unit}".rstrip() + f"{_percent(f)}; "
@@ -287,6 +287,8 @@ def text(found: Difference) -> str:
         if f.before is not None or f.after is not None
     ]
     lines.append(table.text(Table(("", "before", "after", "change", ""), tuple(rows))))
+    if _unrun(found):
+        lines.append(f"not known: what only a board tells, such as flash; {_remedy(found)}")
     same = {True: "the same bits", False: "other bits", None: _not_compared(found)}[found.results]
     lines += ["", f"outputs for one fixed input: {same}"]
     lines += values.text(found.outputs, "outputs") if found.outputs else []
@@ -307,6 +309,18 @@ def _not_compared(found: Difference) -> str:
     if _forms(found.before) == _forms(found.after):
         return "not compared; they are not known of both builds"
     return "not compared; types or shapes of inputs and outputs differ"
+
+
+def _unrun(found: Difference) -> list[Facts]:
+    """The builds that no board ran."""
+    return [f for f in (found.before, found.after) if "instructions" not in f.figures]
+
+
+def _remedy(found: Difference) -> str:
+    """How these are measured: a target such as the host has no simulated board of its own."""
+    if all(is_measured(f.target) for f in _unrun(found)):
+        return "leave --no-run out to measure it; out of --save, too"
+    return "give --on BOARD, such as --on cortex-m4, to measure it; to --save, too"
 
 
 def _signed(change: int | None) -> Signed | None:

@@ -215,6 +215,20 @@ def test_without_a_board(capsys: pytest.CaptureFixture[str]) -> None:
     assert "flash: not known of both builds" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [(("--target", "host"), "give --on BOARD"), (("--no-run",), "leave --no-run out")],
+)
+def test_what_was_not_measured_says_what_measures_it(
+    words: tuple[str, ...], remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The text and a limit that cannot be checked."""
+    assert main(["diff", *map(str, (GESTURE, GESTURE)), *words, "--fail-on", "flash>+1%"]) == 1
+    out, err = capsys.readouterr()
+    assert f"such as flash; {remedy}" in " ".join(out.split())
+    assert f"help: {remedy}" in " ".join(err.split())
+
+
 @needs_board
 def test_limits_of_a_manifest_with_the_host(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
