@@ -44,7 +44,8 @@ class Span:
 
 @frozen
 class Part:
-    """A function or a constant with the comment above it. `lines` begin at line `begin`."""
+    """A function or a constant with the comment above it. `lines` begin with its head as one line,
+    which ends at line `begin`."""
 
     name: str
     span: Span
@@ -135,18 +136,26 @@ def _parts(file: str, text: str) -> Iterator[Part]:
     """What begins at the left margin and ends at a brace there, or on its line."""
     lines, at, comment = text.splitlines(), 0, 0
     while at < len(lines):
-        line = lines[at]
-        if line.startswith("//"):
+        if lines[at].startswith("//"):
             at += 1
             continue
+        head = _head(lines, at)
+        line = "".join(lines[at : head + 1])
         named = None if line[:1] in ("", " ") else _FUNCTION.match(line) or _CONSTANT.match(line)
-        end = at
+        end = head
         if named and line.endswith("{"):
-            end = next((k for k in range(at, len(lines)) if lines[k].startswith("}")), at)
+            end = next((k for k in range(head, len(lines)) if lines[k].startswith("}")), head)
         if named:
             span = Span(file, comment + 1, end + 1)
-            yield Part(named[1], span, at + 1, tuple(lines[at : end + 1]))
+            yield Part(named[1], span, head + 1, (line, *lines[head + 1 : end + 1]))
         at = comment = end + 1
+
+
+def _head(lines: Sequence[str], at: int) -> int:
+    """The last line of what begins at line `at`: long parameter lists have lines of their own."""
+    if not lines[at].endswith("("):
+        return at
+    return next((k for k in range(at, len(lines)) if lines[k].endswith((") {", ");"))), at)
 
 
 def _is_function(part: Part) -> bool:
