@@ -65,6 +65,8 @@ COMMANDS = """
     compare net.onnx --against float.onnx --sqnr 90 | compare more.onnx --against wide.onnx
     compare board.tar --on cortex-m4 | compare tvm.tar --against tvm.tar
     diff host.tar net.onnx | diff board.tar net.onnx --target cortex-m4 | diff tvm.tar host.tar
+    diff wide.onnx net.onnx --no-run | diff m.yaml net.onnx --no-run
+    diff more.onnx wide.onnx --target cortex-m4
     run host.tar --inputs net.npz --expect net.npz
     run board.tar --inputs net.npz --expect net.npz --on cortex-m4
     run tvm.tar
@@ -132,13 +134,14 @@ def watched(
 
 
 def two_models() -> None:
-    """One of weights that are wider than they need to be, and one with a layer more."""
-    net = Net()
-    weights = net.const(np.eye(40, dtype=np.float16))
-    product = net.node("MatMul", net.input("x", np.float32, (1, 40)),
-                       net.node("Cast", weights, to=onnx.TensorProto.FLOAT))  # fmt: skip
-    onnx.save(net.model(product), "wide.onnx")
-    onnx.save(net.model(net.node("Tanh", product)), "more.onnx")
+    """One of weights that are wider than they need to be, and one of others with a layer more."""
+    for scale, name in ((1, "wide"), (2, "more")):
+        net = Net()
+        weights = net.const(scale * np.eye(40, dtype=np.float16))
+        product = net.node("MatMul", net.input("x", np.float32, (1, 40)),
+                           net.node("Cast", weights, to=onnx.TensorProto.FLOAT))  # fmt: skip
+        last = net.node("Tanh", product) if name == "more" else product
+        onnx.save(net.model(last), f"{name}.onnx")
 
 
 @needs_board
