@@ -89,8 +89,8 @@ the operator's record says.
 * ReduceSum and ReduceLogSum of no elements along negative axes leave these out, as in numpy;
   onnxruntime ignores the axes and keeps the shape.
 * Sums and products of integers wrap around, as in numpy; onnxruntime's ReduceSum of int64 rounds
-  beyond 2^53, and its ReduceProd and ReduceSumSquare of int32 stop at the ends of the type. Along
-  known axes a ReduceMean of up to 32 bits and ReduceL2 add in 64 bits, and have no such limit.
+  beyond 2^53, and its reductions of integers stop at the ends of the type. What is made of a sum,
+  ReduceMean, ReduceLogSum (of up to 32 bits) and ReduceL2, adds in 64 bits, and has no such limit.
 * ReduceMean of no floats is a NaN, as in numpy; onnxruntime's is 0.
 * DynamicQuantizeLinear of both infinities: the zero point is 0; onnxruntime's is 255.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a

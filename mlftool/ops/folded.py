@@ -219,12 +219,13 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
 
 
 def _l2(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
-    """Integers as in the kernel: in float64; the least integer where the root does not fit."""
+    """Integers as in the kernel: in float64; the greatest where the root does not fit."""
     if x.dtype.kind not in "iu":
         return np.asarray(np.sqrt(np.square(x).sum(axes, x.dtype, keepdims=keep)))
     root = np.asarray(np.sqrt(np.square(x.astype(np.float64)).sum(axes, keepdims=keep)))
-    least, most = np.iinfo(x.dtype).min, float(np.iinfo(x.dtype).max) + 1
-    return np.where(root < most, root, least)
+    most = np.iinfo(x.dtype).max
+    fits = root < float(most) + 1
+    return np.where(fits, np.where(fits, root, 0).astype(x.dtype), x.dtype.type(most))
 
 
 def _mean_of(x: Array, axes: tuple[int, ...], keep: bool) -> Array:

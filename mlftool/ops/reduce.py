@@ -86,9 +86,13 @@ def _square(m: Maths, x: str) -> str:
 
 
 def _root(m: Maths, acc: str, count: str) -> str:
+    """Of integers the greatest one where the root leaves the type, as onnxruntime's."""
     if m.dtype.is_float:
         return m.root(acc)
-    return f"({m.dtype.c}){integer_of(m.dtype, float64, f'sqrt((double){acc})')}"
+    root, most = f"sqrt((double){acc})", m.dtype.range[1]
+    fits = f"{root} < {literal(float(most + 1), float64)}"
+    whole = f"({m.dtype.c}){integer_of(m.dtype, float64, root)}"
+    return f"{fits} ? {whole} : {literal(most, m.dtype)}"
 
 
 def _log(m: Maths, acc: str, count: str) -> str:
@@ -109,6 +113,11 @@ def _mean(m: Maths, acc: str, count: str) -> str:
     if m.dtype.is_float:
         return f"{acc} / ({m.dtype.c}){count}"
     return f"({m.dtype.c})({count} == 0 ? 0 : {acc} / ({m.dtype.c}){count})"
+
+
+def _wide(row: DType) -> DType:
+    """A type for sums of integers of which only what is made of them must fit."""
+    return row if row.is_float or row.bits > 32 else int64
 
 
 def _relay_axes(s: Site) -> list[int] | None:
@@ -138,8 +147,16 @@ def _relay(op: str, before: str = "", after: str = "") -> Rule:
 
 @stepwise
 def _mean_of_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
-    """ReduceMean: the sum over how many there are."""
+    """ReduceMean: the sum over how many there are, of integers in 64 bits."""
     type_ = scope.types[node.input[0]]
+    wide = _wide(type_.dtype)
+    if wide != type_.dtype:
+        x, y = scope.fresh(f"{node.output[0]}.wide"), scope.fresh(f"{node.output[0]}.mean")
+        mean = NodeProto.FromString(node.SerializeToString())
+        mean.input[0], mean.output[0] = x, y
+        yield Replace([helper.make_node("Cast", [node.input[0]], [x], to=wide.onnx)])
+        yield Replace([mean])
+        return Replace([helper.make_node("Cast", [y], [node.output[0]], to=type_.dtype.onnx)])
     axes = _axes_known(scope, node, len(type_.shape))
     if axes is None:
         return Refuse("MLF0302", "axes are known only at run time", CONSTANT)
@@ -220,7 +237,7 @@ MEMBERS = {
     "ReduceMean": Member(
         "Add",
         _relay("mean"),
-        total=lambda row: row if row.is_float or row.bits > 32 else int64,  # the mean fits
+        total=_wide,
         finish=_mean,
         constant=folded.reduce_mean,
         quantised="mlf.QLinearReduceMean",
@@ -247,7 +264,12 @@ MEMBERS = {
         extents=ZEROS,
     ),
     "ReduceLogSum": Member(
-        "Add", _relay("sum", "", "log"), finish=_log, constant=folded.reduce_log_sum, extents=ZEROS
+        "Add",
+        _relay("sum", "", "log"),
+        total=_wide,
+        finish=_log,
+        constant=folded.reduce_log_sum,
+        extents=ZEROS,
     ),
     "ReduceLogSumExp": Member(
         "mlf.LogAddExp",
@@ -323,11 +345,11 @@ def _sum(terms: object) -> str:
     return " + ".join(terms) or "0"  # type: ignore[arg-type]
 
 
-def _texts(v: View, index: str, count: str, total: DType | None = None) -> dict[str, str]:
-    """The member's holes as C; the accumulator has its own type, or that of `total`."""
+def _texts(v: View, index: str, count: str) -> dict[str, str]:
+    """The member's holes as C."""
     row = v.y.dtype
     member, m = MEMBERS[v.core.op], Maths(row, row)
-    total, element = total or member.total(row), f"x[{index}]"
+    total, element = member.total(row), f"x[{index}]"
     if total != row:
         element = f"({total.c}){element}"
     inner = Maths(total, total)
@@ -358,7 +380,7 @@ def _groups(shape: tuple[int, ...], axes: list[int]) -> list[tuple[int, int, boo
 
 def _axes_at_run_time(v: View) -> Kernel:
     shape = v.x(0).shape or (1,)  # a scalar has the axis 0 or none
-    rank, texts = len(shape), _texts(v, index_text(row_major(shape)), "count", v.y.dtype)
+    texts = _texts(v, index_text(row_major(shape)), "count")
     return Kernel(
         "portable.reduce_any",
         "reduce_any.c.j2",
@@ -367,11 +389,10 @@ def _axes_at_run_time(v: View) -> Kernel:
             "axes": v.x(1).elements,
             "all": not v.attr("noop_with_empty_axes", 0) and v.x(1).elements == 0,
             "elements": v.y.elements,
-            "at": " + ".join(f"i{k} * step[{k}]" for k in range(rank)),
             **texts,
         },
         around(v, tensor_operand(v.graph, "axes", v.core.inputs[1])),
-        operations=math.prod(shape) * (_joins(texts, v.y.dtype) + times(whole=4, load=rank)),
+        operations=math.prod(shape) * (_joins(texts, v.y.dtype) + times(whole=4, loop=1)),
         includes=("mlf/kernel.h", "mlf/math.h", "mlf/convert.h", "mlf/index.h"),
     )
 

@@ -71,12 +71,20 @@ def long_sum(op: str) -> Case:
 
 
 def known_or_not(op: str, dtype: Any, rows: int) -> Case:
-    """Integers whose sums and squares leave 32 bits, or no integers: as input and as constant."""
+    """Integers whose sums and squares leave 32 bits, or no integers: as input and as constant,
+    of extents and along axes known only at run time."""
     x = np.arange(rows * 3).reshape(rows, 3).astype(dtype) * 100_000_001
     net = Net()
     made = [net.input("x", dtype, x.shape), net.node("Identity", net.const(x, dtype))]
+    feed = {"x": x, "kept": np.arange(rows) % 4 != 1, "axes": np.array([0])}
+    kept, axes = (net.input(n, feed[n].dtype, feed[n].shape) for n in ("kept", "axes"))
+    made.append(net.node("Compress", made[0], kept, axis=0))
     y = [net.node(f"Reduce{op}", n, net.const([0], np.int64), keepdims=0) for n in made]
-    return Case(f"{op}_known_{np.dtype(dtype)}_{rows}".lower(), net.model(*y), feeds=[{"x": x}])
+    model = net.model(*y, net.node(f"Reduce{op}", made[0], axes, keepdims=0))
+    type_ = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    late = model.graph.output[-1]
+    late.CopyFrom(onnx.helper.make_tensor_value_info(late.name, type_, (3,)))
+    return Case(f"{op}_known_{np.dtype(dtype)}_{rows}".lower(), model, feeds=[feed])
 
 
 def best(op: str, seed: int) -> Case:
@@ -255,8 +263,8 @@ def cases() -> Iterator[Case]:
         yield from (reduce(op, seed, 21, at_run_time=True) for seed in range(6))
         yield from (reduce(op, seed, opset) for seed in range(2) for opset in (11, 13))
     yield scalar()
-    yield from (known_or_not("L2", t, n) for t in (np.int32, np.int64) for n in (4, 0))
-    yield from (known_or_not("Mean", t, n) for t in (np.int32, np.int64) for n in (4, 0))
+    for op, rows in (("L2", 4), ("L2", 0), ("L2", 40), ("Mean", 4), ("Mean", 0), ("LogSum", 4)):
+        yield from (known_or_not(op, dtype, rows) for dtype in (np.int32, np.int64))
     yield from map(long_sum, ("Sum", "Mean", "L2", "Max"))
     makers: tuple[Callable[[str, int], Case], ...] = (best, cumulative)
     for maker, ops in zip(makers, (("ArgMax", "ArgMin"), ("CumSum", "CumProd")), strict=True):
