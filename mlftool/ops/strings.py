@@ -120,6 +120,9 @@ def normalize(v: View) -> Kernel:
     change = str(v.attr("case_change_action", "NONE"))
     if change not in ("NONE", "LOWER", "UPPER"):
         raise UnsupportedError(f"case_change_action {change}; supported: NONE, LOWER, UPPER")
+    locale = str(v.attr("locale", ""))
+    if locale[:2] in ("tr", "az"):  # where the capital of i has a dot
+        raise UnsupportedError(f"locale {locale}; supported: C, POSIX and others than tr and az")
     words = list(v.attr("stopwords") or [])
     folded = not v.attr("is_case_sensitive", 0)
     try:
@@ -133,6 +136,7 @@ def normalize(v: View) -> Kernel:
             "count": v.x(0).elements,
             "words": len(words),
             "folded": folded and bool(words),
+            "ascii": "true" if locale in ("C", "POSIX") else "false",
             "cased": {"NONE": "", "LOWER": "false", "UPPER": "true"}[change],
         },
         *([Operand("word", string.c, "const", array=table)] if words else []),

@@ -14,6 +14,7 @@ import pytest
 from batch import WARNINGS, compile_model, write_headers
 from builders import Net
 from cases import Case, Results
+from oracle import onnxruntime_float
 
 import mlftool.backend
 from mlftool.errors import MlfError
@@ -138,6 +139,19 @@ def test_stop_words(sensitive: int) -> None:
     attrs = {"stopwords": ["der", "über", "das"], "case_change_action": "UPPER"}
     got = run("StringNormalizer", [x], is_case_sensitive=sensitive, **attrs)
     assert got.tolist() == [["DER", "DIE", "ÜBER", ""] if sensitive else ["DIE", ""]]
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX", "C.UTF-8"])
+def test_the_c_locale_has_letters_of_ascii_only(locale: str) -> None:
+    x = np.array(["ÄB", "äb", "aÉ"], object)
+    for attrs in ({}, {"stopwords": ["äb"]}, {"stopwords": ["AÉ"]}):
+        for change in ("LOWER", "UPPER"):
+            net = Net()
+            y = net.node("StringNormalizer", net.input("x", object, x.shape), locale=locale,
+                         case_change_action=change, **attrs)  # fmt: skip
+            model = net.model(y)
+            want = onnxruntime_float(model, [{"x": x}])[0][y].tolist()
+            assert mlftool.backend.run_model(model, [x])[0].tolist() == want
 
 
 def test_without_words_one_empty_one_is_left() -> None:

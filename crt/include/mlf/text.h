@@ -157,8 +157,8 @@ static inline int32_t mlf_other_case(int32_t c, bool upper) {
   return c;
 }
 
-/* `s` in capital letters, or in small ones. */
-static inline mlf_string mlf_string_cased(const mlf_string *s, bool upper) {
+/* `s` in capital letters, or in small ones; with `ascii` others than its letters stay. */
+static inline mlf_string mlf_string_cased(const mlf_string *s, bool upper, bool ascii) {
   mlf_string made = *s;
   const int32_t count = mlf_string_bytes(s);
   (void)mlf_string_put(&made, 0, s->text, count);
@@ -166,7 +166,7 @@ static inline mlf_string mlf_string_cased(const mlf_string *s, bool upper) {
     const int32_t c = (unsigned char)s->text[i];
     if (c < 0x80) {
       made.text[i] = (char)mlf_other_case(c, upper);
-    } else if ((c & 0xe0) == 0xc0) {
+    } else if (!ascii && (c & 0xe0) == 0xc0) {
       const int32_t low = (unsigned char)s->text[i + 1]; /* a zero at worst */
       const int32_t other = mlf_other_case((c & 0x1f) << 6 | (low & 0x3f), upper);
       if ((low & 0xc0) == 0x80) {
