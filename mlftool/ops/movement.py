@@ -175,6 +175,16 @@ def _relay_reshape(s: Site) -> str:
     return s.call("reshape", s.arg(), newshape=list(s.out.shape))
 
 
+def _ones_apart(f: Facts) -> str:
+    """Squeeze and Unsqueeze along computed axes have the output that the model declares."""
+    count = (f.shape(1) or (None,))[0]
+    one, other = ([n for n in shape if n != 1] for shape in (f.x, f.output.shape))
+    by = abs(len(f.output.shape) - len(f.x))
+    if one == other and (f.shape(1) is None or by == (1 if count is None else count)):
+        return ""
+    return f"input {shown(f.x)} does not fit output {shown(f.output.shape)}"
+
+
 def _view(name: str, **fields: Any) -> None:
     fields = {"bounds": of_first, "extents": as_it_is, "relay": _relay_reshape, **fields}
     op(name, Trait.VIEW, Trait.MOVES_DATA, Trait.ANY_BITS, **fields)(copy)
@@ -183,7 +193,7 @@ def _view(name: str, **fields: Any) -> None:
 _view("Reshape", extents=ALONE, shaped=reshape_in_box, older=((5, attr_to_input("shape", 1)),))
 _view("Flatten", extents=ALONE, shaped=flatten_in_box, bounds=None, constant=folded.flatten)
 for _name, _folded in (("Squeeze", folded.squeeze), ("Unsqueeze", folded.unsqueeze)):
-    _view(_name, constant=_folded, older=((13, attr_to_input("axes", 1)),))
+    _view(_name, constant=_folded, checks=(_ones_apart,), older=((13, attr_to_input("axes", 1)),))
 
 
 @op(
@@ -251,10 +261,18 @@ def expand(v: View) -> Kernel:
     return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
 
 
+def _repeated(f: Facts) -> str:
+    """What is wrong with an output that is declared, as repeats are computed, or ""."""
+    pairs = zip(f.x, f.output.shape, strict=True)
+    text = f"an output of shape {shown(f.output.shape)}; expected multiples of {shown(f.x)}"
+    return text if any(out % n if n else out for n, out in pairs) else ""
+
+
 @op(
     "Tile",
     *(Trait.MOVES_DATA, Trait.ANY_BITS, Trait.SAME_RANK),
     moved=FIRST,
+    checks=(_repeated,),
     extents=ALONE,
     shaped=tile_in_box,
     relay=_relay_tile,

@@ -61,6 +61,8 @@ def _windows(f: Facts) -> str:
     axes, rank = f.attrs.get("axes", range(len(f.attrs.get("starts", ())))), len(f.x)
     if any(not -rank <= axis < rank for axis in axes):  # before opset 10
         return f"axes {[*axes]} of {shown(f.x)}"
+    if any(out > n for n, out in zip(f.x, f.output.shape, strict=False)):  # as the model declares
+        return f"output {shown(f.output.shape)} does not fit input {shown(f.x)}"
     return ""
 
 

@@ -28,7 +28,7 @@ from mlftool.onnx_rules.scope import CONSTANT, Outcome, Refuse, Replace, Scope, 
 from mlftool.onnx_rules.scope import Rule as BoxRule
 from mlftool.onnx_rules.shaping import Bounds, Element, largest_of, least_of
 from mlftool.ops import folded
-from mlftool.ops.base import FIRST, Facts, Kernel, Trait, UnsupportedError, Value, op
+from mlftool.ops.base import FIRST, Facts, Kernel, Trait, UnsupportedError, Value, op, shown
 from mlftool.ops.elementwise import Maths, index_text, row_major
 from mlftool.ops.scalar import (
     Scalar,
@@ -401,12 +401,29 @@ def _along_axes(f: Facts) -> str:
     return f.has_axes() if f.attrs.get("axes") else ""
 
 
+def _fits_declared(f: Facts) -> str:
+    """What is wrong with an output that is declared, as axes are computed, or ""."""
+    shape, y, axes = f.x, f.output.shape, f.inputs[1] if len(f.inputs) > 1 else None
+    if axes is None or f.values[1] is not None or not shape:
+        return ""
+    count = axes.elements or (0 if f.attrs.get("noop_with_empty_axes", 0) else len(shape))
+    if f.attrs.get("keepdims", 1):
+        gone = [n for n, out in zip(shape, y, strict=False) if n != out]
+        kept = [out in (1, n) for n, out in zip(shape, y, strict=False)]
+        fits = len(y) == len(shape) and len(gone) <= count and all(kept)
+    else:
+        left = iter(shape)
+        fits = len(y) == len(shape) - count and all(n in left for n in y)
+    text = f"output {shown(y)} does not fit input {shown(shape)} along {count} of its axes"
+    return "" if fits else text
+
+
 for _name, _member in MEMBERS.items():
     op(
         _name,
         *((Trait.ORDER_PRESERVING,) if _member.picks else ()),
         moved=FIRST,
-        checks=(_along_axes,),
+        checks=(_along_axes, _fits_declared),
         older=((13 if _name == "ReduceSum" else 18, attr_to_input("axes", 1)),),
         **{name: getattr(_member, name) for name in PASSED},
     )(reduce)

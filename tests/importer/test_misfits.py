@@ -119,6 +119,16 @@ MISFITS = {
         coordinate_transformation_mode="tf_crop_and_resize"> (x, r, "", s) }""",
     "empty image": """g (float[1,1,0,9] x, float[4] s) => (float[1,1,8,9] y)
         { y = Resize <mode="linear", antialias=1> (x, "", s) }""",
+    "declared repeats": """g (float[1,3] x, int64[2] r) => (float[3,2] y) { y = Tile (x, r) }""",
+    "declared part": """g (float[4,3] x, int64[2] b, int64[2] e) => (float[6,3] y)
+        { y = Slice (x, b, e) }""",
+    "declared sums": """g (float[3,1,3] x, int64[1] a) => (float[2,3] y)
+        { y = ReduceSum <keepdims=0> (x, a) }""",
+    "declared sums that are kept": """g (float[3,4] x, int64[1] a) => (float[1,1] y)
+        { a0 = Identity (a) y = ReduceSum (x, a0) }""",
+    "declared axes": """g (float[3,3] x, int64[1] a) => (float[3,3] y) { y = Unsqueeze (x, a) }""",
+    "declared without axes": """g (float[3,1,3] x, int64[1] a) => (float[9] y)
+        { y = Squeeze (x, a) }""",
     "declared rank": """g (float[2,6] x, int64[2] s) => (float[2] y, float[2,4] z)
         { y, z = Split <axis=1> (x, s) }""",
     "weights of rank 5": """g (float[1,2,4,4] x, float[2,2,3,3,1] w) => (float[1,2,6,6] y)
