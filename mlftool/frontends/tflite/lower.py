@@ -15,6 +15,7 @@ import numpy as np
 
 from mlftool.errors import MlfError, Problem
 from mlftool.frontends.tflite.agreement import misshapen, mixed
+from mlftool.frontends.tflite.batches import with_batches
 from mlftool.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from mlftool.frontends.tflite.site import (
     MEMORY,
@@ -53,7 +54,8 @@ FLAGS = (TensorType(dtype.bool_, ()), TensorType(dtype.bool_, (1,)))
 def lowered(model: Model, name: str, file: str, further: Sequence[str] = ()) -> Graph:
     """The model's graph; tensors of these names are `further` outputs. Raises MlfError with every
     problem of every operator."""
-    model = with_signed(replace(model, subgraphs=tuple(map(with_updates, model.subgraphs))))
+    subgraphs = (with_batches(with_updates(graph)) for graph in model.subgraphs)
+    model = with_signed(replace(model, subgraphs=tuple(subgraphs)))
     walk = _Walk(model, file, frozenset(further))
     graph = walk.main(name)
     if walk.problems:

@@ -302,3 +302,38 @@ def test_integers_of_litert() -> None:
     made, _ = results(list(integers(np.random.default_rng(8))))
     found = hashlib.sha256(b"".join(y.tobytes() for y in made)).hexdigest()[:32]
     assert found == INTEGERS
+
+
+@pytest.mark.parametrize("left", [1, 2])
+def test_an_open_batch_is_what_its_operators_make_of_it(left: int) -> None:
+    """Keras' causal, dilated Conv1D of any batch: the file has 1 also between the operators that
+    make a batch of two of it. LiteRT computes the extents anew; so does numpy here."""
+    rng = np.random.default_rng(left)
+    w = rng.normal(0, 1, (5, 1, 3, 4)).astype(np.float32)
+
+    def open_(name: str, *shape: int) -> T:
+        return T(name, shape, "float32", signature=(-1, *shape[1:]))
+
+    tensors = [
+        open_("x", 1, 8, 4), open_("split", 1, 4 + left, 4), open_("rows", 1, 1, 4 + left, 4),
+        open_("sums", 1, 1, 2 + left, 5), open_("flat", 1, 2 + left, 5),
+        open_("y", 1, 4 + 2 * left, 5), T("w", w.shape, "float32", data=w), ints([2]),
+        ints([[2 * left, 0]]), ints([1]), T("bias", (5,), "float32", data=np.zeros(5)),
+        ints([[0, 0]]),
+    ]  # fmt: skip
+    fields = ("Padding", "StrideW", "StrideH", "DilationWFactor", "DilationHFactor")
+    steps = [
+        Op("SPACE_TO_BATCH_ND", [0, 7, 8], [1]),
+        Op("EXPAND_DIMS", [1, 9], [2]),
+        Op("CONV_2D", [2, 6, 10], [3], "Conv2DOptions", dict.fromkeys(fields, 1)),
+        Op("RESHAPE", [3], [4]),
+        Op("BATCH_TO_SPACE_ND", [4, 7, 11], [5]),
+    ]
+    data = model(Sub(tensors, steps, [0], [5]))
+    run = load_host(compile_modules([ModuleSpec(TFLite(data), "m")]), optimise="-O0")
+    x = rng.normal(0, 1, (1, 8, 4)).astype(np.float32)
+    (y,) = run({"x": x}).values()
+    padded = np.pad(x[0], ((2 * left, 0), (0, 0)))
+    count = len(padded) - 4
+    wanted = sum(padded[2 * k : 2 * k + count] @ w[:, 0, k].T for k in range(3))
+    np.testing.assert_allclose(np.asarray(y)[0], wanted, 1e-5, 1e-5)
