@@ -45,7 +45,6 @@ class Tensor:
     problem: str = ""  # why it cannot be read; only what uses it is refused
     unusable: str = ""  # why its scales and zero points cannot be used
     unsigned: bool = False  # uint8 in the file, where its elements and zero point are 128 more
-    open: bool = False  # its first extent is known only at run time; the file has 1
 
     @property
     def stored(self) -> str:

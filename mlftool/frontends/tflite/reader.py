@@ -261,9 +261,7 @@ class _Reader:
             problem = "element type INT4, which only constants have"
         quantised, why = self.quantised(t.Quantization(), type_, name)
         variable, nibbles = bool(t.IsVariable()), number == INT4
-        open_ = bool(shape) and self.numbers(t, "ShapeSignature", "extents")[:1] == [-1]
-        made = Tensor(name, type_, data, quantised, variable, nibbles, problem, why)
-        return replace(made, open=open_) if open_ else made
+        return Tensor(name, type_, data, quantised, variable, nibbles, problem, why)
 
     def type_name(self, number: int) -> str:
         for name, value in vars(self.tables.TensorType).items():
