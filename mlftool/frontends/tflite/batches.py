@@ -2,21 +2,23 @@
 
     [1, 48, 6] SPACE_TO_BATCH_ND by 2 -> CONV_2D -> BATCH_TO_SPACE_ND [1, 40, 8]
 
-is a dilated Conv1D of Keras. TensorFlow's converter writes 1 for each batch that is known only at
-run time, also where it is 2 between these operators, and quantisers copy it. LiteRT computes all
-extents anew, and so does this.
+is a dilated Conv1D of Keras, and a Dense of a sequence is a RESHAPE [1, 9, 8] -> [9, 8] and back.
+TensorFlow's converter writes 1 for each batch that is known only at run time, also where it is 2 or
+9 between these operators, and quantisers copy it. LiteRT computes all extents anew, and so does
+this.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mlftool.frontends.tflite.model import Operator, Subgraph, Tensor
 from mlftool.frozen import replace
 
 TO_BATCH, TO_SPACE = "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"
 VIEWS = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
+STARTS = (TO_BATCH, "RESHAPE")
 UNKNOWN = 1  # what the converter writes for it
 
 
@@ -24,17 +26,30 @@ def with_batches(graph: Subgraph) -> Subgraph:
     """The subgraph whose tensors between such operators have the batch that these make. Rules
     compare it with what their operator gives, so a wrong one is refused."""
     tensors, moved = list(graph.tensors), set[int]()
+    columns = dict(_columns(graph))
     for node in graph.operators:
-        starts = node.inputs[:1] if node.kind == TO_BATCH else ()
+        starts = node.inputs[:1] if node.kind in STARTS else ()
         source = next((i for i in node.inputs if i in moved or i in starts), -1)
         for place in node.outputs if source >= 0 and tensors[source].type.shape else ():
             type_ = tensors[place].type
             if tensors[place].data is None and type_.shape[:1] == (UNKNOWN,):
-                first = _batch(node, tensors, source, type_.shape[1:])
-                type_ = replace(type_, shape=(first, *type_.shape[1:]))
+                rest = type_.shape[1:]
+                if rest == (UNKNOWN,) and node.kind == "RESHAPE":
+                    rest = (columns.get(place, UNKNOWN),)
+                first = _batch(node, tensors, source, rest)
+                type_ = replace(type_, shape=(first, *rest))
                 tensors[place] = replace(tensors[place], type=type_)
                 moved |= {place} if first != UNKNOWN else set()
     return replace(graph, tensors=tuple(tensors)) if moved else graph
+
+
+def _columns(graph: Subgraph) -> Iterator[tuple[int, int]]:
+    """Of what a Dense reads, as many as its weights have."""
+    for node in graph.operators:
+        if node.kind == "FULLY_CONNECTED" and len(node.inputs) > 1:
+            weights = graph.tensors[node.inputs[1]].type.shape
+            if len(weights) == 2 and node.inputs[0] >= 0 <= node.inputs[1]:
+                yield node.inputs[0], weights[1]
 
 
 def _batch(node: Operator, tensors: Sequence[Tensor], source: int, rest: tuple[int, ...]) -> int:

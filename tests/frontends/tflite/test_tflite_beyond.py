@@ -335,3 +335,23 @@ def test_an_unknown_batch_is_what_its_operators_make_of_it(left: int) -> None:
     count = len(padded) - 4
     wanted = sum(padded[2 * k : 2 * k + count] @ w[:, 0, k].T for k in range(3))
     np.testing.assert_allclose(np.asarray(y)[0], wanted, 1e-5, 1e-5)
+
+
+def test_a_dense_of_a_sequence_of_an_unknown_batch() -> None:
+    """Keras' Dense of three axes is a RESHAPE to a shape that is computed; the file has [1, 1]."""
+    rng = np.random.default_rng(0)
+    w, x = (rng.normal(0, 1, s).astype(np.float32) for s in ((5, 4), (1, 3, 4)))
+    tensors = [
+        T("x", x.shape, "float32"), T("rows", (1, 1), "float32"), T("sums", (1, 5), "float32"),
+        T("y", (1, 3, 5), "float32"), T("w", w.shape, "float32", data=w),
+        T("bias", (5,), "float32", data=np.zeros(5)),
+    ]  # fmt: skip
+    steps = [
+        Op("RESHAPE", [0], [1]),
+        Op("FULLY_CONNECTED", [1, 4, 5], [2], "FullyConnectedOptions"),
+        Op("RESHAPE", [2], [3]),
+    ]
+    data = model(Sub(tensors, steps, [0], [3]))
+    run = load_host(compile_modules([ModuleSpec(TFLite(data), "m")]), optimise="-O0")
+    (y,) = run({"x": x}).values()
+    np.testing.assert_allclose(y, x @ w.T, 1e-5, 1e-5)
