@@ -112,6 +112,20 @@ def test_split_as_python_does(delimiter: str, most: int) -> None:
     assert [row[: len(w)] for row, w in zip(pieces.tolist(), wanted, strict=True)] == wanted
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
+def test_integers_become_text(dtype: Any) -> None:
+    """Up to the type's ends, alone and where the text goes on in the same loop."""
+    ends = np.iinfo(dtype)
+    x = np.array([ends.min, 0, 9, 10, ends.max], dtype)
+    net = Net()
+    net.input("x", dtype, x.shape)
+    text = net.node("Cast", "x", to=onnx.TensorProto.STRING)
+    joined = net.node("StringConcat", net.const("n", object), text)
+    got, more = mlftool.backend.run_model(net.model(text, joined), [x])
+    assert got.tolist() == [str(n) for n in x.tolist()]
+    assert more.tolist() == [f"n{n}" for n in x.tolist()]
+
+
 def test_what_is_too_long_ends_behind_a_whole_character() -> None:
     a, b = np.array(["x" * 60, "x" * 62, "é" * 31], object), np.array(["é" * 9, "é", "的"], object)
     assert run("StringConcat", [a, b]).tolist() == ["x" * 60 + "é", "x" * 62, "é" * 31]

@@ -56,6 +56,22 @@ static inline mlf_string mlf_string_of(const char *text) {
   return s;
 }
 
+/* An integer in decimal: `bits` of it in two's complement. */
+static inline mlf_string mlf_string_of_integer(uint64_t bits, bool negative) {
+  char digits[21]; /* 2^64 has 20 digits */
+  uint64_t left = negative ? 0 - bits : bits;
+  int32_t at = 20;
+  digits[20] = 0;
+  do {
+    digits[--at] = (char)('0' + (int)(left % 10));
+    left /= 10;
+  } while (left != 0);
+  if (negative) {
+    digits[--at] = '-';
+  }
+  return mlf_string_of(digits + at);
+}
+
 /* Whether two strings have the same bytes. */
 static inline bool mlf_string_equal(const mlf_string *a, const mlf_string *b) {
   return strncmp(a->text, b->text, MLF_TEXT_BYTES - 1) == 0;
