@@ -81,9 +81,9 @@ the operator's record says.
   2^31 - 64 on gives the least integer.
 * Operators on float16 round to float16, each of them; onnxruntime on x86-64 has most of them in
   float32 and leaves out the casts between, so it rounds where the model casts: 1 or 2 units apart.
-* Sigmoid of float32 is within two units in the last place; onnxruntime's is within 1.2e-07, which at
-  0.01 is 85 units. A detector with random weights has hundreds of scores there: where onnxruntime
-  makes different ones equal, TopK and NonMaxSuppression choose other boxes.
+* Sigmoid of float32 is within two units in the last place; onnxruntime's is within 1.2e-07, which
+  at 0.01 is 85 units. A detector with random weights has hundreds of scores there: where
+  onnxruntime makes different ones equal, TopK and NonMaxSuppression choose other boxes.
 * Sums whose digits cancel differ from onnxruntime's, and both from float64, by what the sums had
   before: a component of KernelPCA with an eigenvalue near 0, a Gaussian process in float32.
 * Squeeze with a list of no axes leaves its input as it is, as in numpy; onnxruntime removes every

@@ -51,7 +51,7 @@ def _cast(m: Maths, a: Scalar, *, saturate: int = 1, round_mode: str = "up") -> 
         negative = f"{a} < 0" if source.kind == "i" else "false"
         return Exact(f"mlf_string_of_integer((uint64_t){a}, {negative})")
     if "s" in (out.kind, source.kind):
-        raise UnsupportedError(f"from {source} to {out}; supported: between numbers, integers to string")
+        raise UnsupportedError(f"from {source} to {out}; supported: numbers, integer to string")
     if out.kind == "b":
         return Exact(f"{a} != 0")
     if out.codec:
