@@ -138,11 +138,11 @@ def own_input() -> bytes:
             for row in ("int32", "uint8")
         ),
         (unary("DEQUANTIZE", bytes_("x", 4), T("y", (4,), "int32")), "expected float32"),
-        (unary("SQUEEZE", bytes_("x", 4, type="uint8"), bytes_("y", 4)), "not all int8"),
+        (unary("SQUEEZE", bytes_("x", 4, type="uint8"), bytes_("y", 4)), "int8 mixed with uint8"),
         *((sliced(row), "supported: int32, int64") for row in ("int16", "uint8", "float32")),
         (unary("RELU", T("x", (4,)), T("y", (4,))), "no single scale and zero point"),
         (unary("RELU", bytes_("x", 4, scale=-1.0), bytes_("y", 4)), "not a positive finite"),
-        (unary("RELU", bytes_("x", 4, zero=300), bytes_("y", 4)), "a zero point that int8"),
+        (unary("RELU", bytes_("x", 4, zero=300), bytes_("y", 4)), "a zero point outside of int8"),
         (unary("RELU", bytes_("x", 4), bytes_("y", 5)), "an output int8[5] for int8[4]"),
         (unary("RELU", T("x", (4,), "complex64"), floats("y", 4)), "element type COMPLEX64"),
         (unary("LOGISTIC", bytes_("x", 4), bytes_("y", 4)), "zero point 1; expected -128"),
