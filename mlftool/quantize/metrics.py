@@ -56,7 +56,7 @@ def metric_for(
         return "top1"
     if name in ("top1", "auc") and samples.labels is None:
         text = f"metric {name} needs an array 'labels' of integers, one for each sample"
-        raise MlfError(Problem("MLF0601", text, file, help="or use --metric agreement"))
+        raise MlfError(Problem("MLF0601", text, file, help="or use metric agreement"))
     return name
 
 
@@ -69,7 +69,7 @@ def check_metric(
     elements = math.prod(shape)
     if metric in ("top1", "agreement") and elements < 2:
         text = f"metric {metric} needs a score for each class; got an output of {list(shape)}"
-        raise MlfError(Problem("MLF0405", text, file, help="or use --metric sqnr or auc"))
+        raise MlfError(Problem("MLF0405", text, file, help="or use metric sqnr or auc"))
     if given.labels is None or judged.labels is None:
         return  # metric_for has refused a metric that needs them
     if metric == "top1":
@@ -78,11 +78,11 @@ def check_metric(
         found = sorted({*map(int, given.labels)})
         said = ", ".join(map(str, found[:4])) + ", ..." * (len(found) > 4)
         text = f"metric auc needs labels 0 and 1, several of both; got {said}"
-        help = "give more samples of each, or use --metric top1"
+        help = "give more samples of each, or use metric top1"
         raise MlfError(Problem("MLF0602", text, file, path="labels", help=help))
     if metric == "auc" and elements > 2 and elements != _elements(judged):
         text = f"metric auc needs one or two outputs, or as many as inputs; got {list(shape)}"
-        raise MlfError(Problem("MLF0405", text, file, help="or use --metric top1"))
+        raise MlfError(Problem("MLF0405", text, file, help="or use metric top1"))
 
 
 def _elements(samples: Samples) -> int:

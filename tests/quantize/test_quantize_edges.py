@@ -3,6 +3,8 @@ line that says why not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,12 @@ import pytest
 from builders import Array
 
 from mlftool.cli import main
+from mlftool.errors import MlfError
+from mlftool.quantize.metrics import check_metric, metric_for
 from mlftool.quantize.network import network
 from mlftool.quantize.prepare import prepared
 from mlftool.quantize.runtime import Session
-from mlftool.quantize.samples import samples_of
+from mlftool.quantize.samples import Samples, samples_of
 from mlftool.quantize.studio import Studio
 
 WEIGHTS, BIAS = "1,2,3, 4,5,6, -7,8,-9, 1,1,-2", "0.5, 1, -1"
@@ -174,3 +178,26 @@ def test_samples_with_which_the_model_stops_are_told(
             assert f"the first at {place}: " in said
             assert f"idx={value}" in said
             assert not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("metric", "labels", "shape"),
+    [
+        ("top1", None, (1, 2)),
+        ("top1", [0, 1], (1, 1)),
+        ("auc", [0, 2], (1, 2)),
+        ("auc", [0, 1], (1, 5)),
+    ],
+)
+def test_remedies_of_metrics_are_of_manifests_too(
+    metric: str, labels: list[int] | None, shape: tuple[int, ...]
+) -> None:
+    """They name no option of the command."""
+    given = Samples({"x": np.zeros((2, 3))}, {}, None if labels is None else np.array(labels))
+    refuses: Callable[[], object] = partial(check_metric, metric, given, given, "s.npz", shape)
+    if labels is None:
+        refuses = partial(metric_for, metric, given, "s.npz", shape)
+    with pytest.raises(MlfError) as error:
+        refuses()
+    assert "use metric" in str(error.value)
+    assert "--" not in str(error.value)
