@@ -128,8 +128,8 @@ class _Reader:
         arguments: list[Argument] = []
         while self.peek() != ")":
             arguments.append(self.argument())
-            if self.peek() == ",":
-                self.take()
+            if self.peek() != ")":
+                self.take(",")
         self.take(")")
         self.take(";")
         return Call(symbol, tuple(arguments))

@@ -85,7 +85,6 @@ extern "C" {
 MLF_GREATER_(s8, "ssub8")
 MLF_GREATER_(u8, "usub8")
 MLF_GREATER_(s16, "ssub16")
-#undef MLF_GREATER_
 
 #define MLF_MAXIMA_MANY_(name) \
   for (; i + 4 / (int32_t)sizeof *to <= n; i += 4 / (int32_t)sizeof *to) { \
@@ -105,7 +104,6 @@ MLF_GREATER_(s16, "ssub16")
 MLF_MAXIMA_(s8, int8_t)
 MLF_MAXIMA_(u8, uint8_t)
 MLF_MAXIMA_(s16, int16_t)
-#undef MLF_MAXIMA_
 
 #ifdef __cplusplus
 }

@@ -152,6 +152,9 @@ def reduce_all(s: Site) -> None:
     s.add("Cast", (found,), s.out(), {"to": dtype.bool_.onnx})
 
 
+_TYPES = {"int32": 2, "int64": 4}  # TensorType of the schema
+
+
 @operator("ARG_MAX", "ARG_MIN")
 def arg_extreme(s: Site) -> None:
     """The first of several equal elements."""
@@ -159,6 +162,8 @@ def arg_extreme(s: Site) -> None:
     known = one_of("float32", "int32", "int8")
     s.expect(x.type.dtype.name in known, f"{x.type}; supported: {', '.join(sorted(known))}")
     s.expect(y.type.dtype.name in WIDE, f"an output {y.type}; supported: int32, int64")
+    said = s.option("output_type", 0)  # 0 where it is left out
+    s.expect(said in (0, _TYPES[y.type.dtype.name]), f"an output {y.type}; the options say another")
     axis = axis_of(s, numbers(s, 1, "axes")[0], x)
     made_shape(s, x.type.shape[:axis] + x.type.shape[axis + 1 :])
     op = "ArgMax" if s.node.kind == "ARG_MAX" else "ArgMin"
