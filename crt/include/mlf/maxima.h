@@ -10,8 +10,9 @@
 extern "C" {
 #endif
 
-/* mlf_maxima_<name>: to[i] becomes the maximum of from[i], from[step + i] ... from[(k - 1) * step + i]
- * for i below n; k is positive. MLF_MAXIMA_MANY_ is the loop of vectors from i on, if there is one.
+/* mlf_maxima_<name>: to[i] becomes the maximum of from[i], from[step + i] ... from[(k - 1) * step +
+ * i] for i below n; k is positive. MLF_MAXIMA_MANY_ is the loop of vectors from i on, if there is
+ * one.
  */
 #define MLF_MAXIMA_(name, type) \
   MLF_INLINE void mlf_maxima_##name(type *to, const type *from, int32_t step, int32_t k, \
