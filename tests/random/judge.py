@@ -83,7 +83,8 @@ class Judge:
             if normalises(node, arrays):
                 given = {**arrays, node.input[0]: noisy(arrays[node.input[0]], rng)}
             for name, array in zip(node.output, self._singles[i].run(given), strict=True):
-                arrays[name] = noisy(array, rng)
+                # A constant is not rounded, and may be the scales of a Resize.
+                arrays[name] = array if node.op_type == "Constant" else noisy(array, rng)
         return {n: arrays[n] for n in self.names}
 
 
