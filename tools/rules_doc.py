@@ -63,7 +63,7 @@ MISTAKES = {
     "`no matching toolchains found for types @mlftool//rules/toolchains:mlftool_type`":
         "`mlf_register_toolchains()` is not called.",
     "`link or target filename contains space`":
-        "Runfiles of Bazel 4 take no file with a space in its path. Rename it, or put "
+        "Bazel 4 cannot put a file with a space in its path into runfiles. Rename the file, or put "
         "`build --nobuild_runfile_links` into `.bazelrc`: sandboxed tests then run.",
     "`Not a regular file: .../models.yaml`":
         "`mlf_manifest_repository(manifest = ...)` names a file that is not there.",

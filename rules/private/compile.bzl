@@ -329,9 +329,9 @@ mlf_compile(
 )
 ```
 
-The archive is built in one fixed configuration: host tests, every firmware image and a plain
-`bazel build` share one action, independent of `-c`, `--platforms`, `--copt` and other options of C, of
-coverage and of mlftool's settings for C, on the command line or in a transition of yours.
+The archive is built in one fixed configuration: host tests, every firmware image and a plain `bazel build` share one
+action. It does not depend on `-c`, `--platforms`, `--copt` and other C options, on coverage or on mlftool's settings
+for C, whether they are on the command line or in one of your transitions.
 
 A `select()` is resolved in that configuration: it sees `--define`s and your own build settings,
 but not the platform and mode.
