@@ -185,7 +185,7 @@ def test_on_its_core(
 def test_biases_are_vectors() -> None:
     """Nor is an addition of constants, nor are slopes."""
     text = "".join(compile_model(MODELS["biases"], target="cortex-m55").sources.files.values())
-    assert text.count("mlf_octet_biased(") == 4
+    assert text.count("mlf_octet_biased(") == 3  # one in each of the three, whatever its kernel
     assert text.count("mlf_octet_sloped(") == 3
 
 
