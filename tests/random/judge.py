@@ -82,7 +82,10 @@ class Judge:
             given = arrays
             if normalises(node, arrays):
                 given = {**arrays, node.input[0]: noisy(arrays[node.input[0]], rng)}
-            for name, array in zip(node.output, self._singles[i].run(given), strict=True):
+            results = self._singles[i].run(given)
+            if node.op_type == "Equal":
+                results = [one_way_or_the_other(*(arrays[n] for n in node.input), results[0], rng)]
+            for name, array in zip(node.output, results, strict=True):
                 # A constant is not rounded, and may be the scales of a Resize.
                 arrays[name] = array if node.op_type == "Constant" else noisy(array, rng)
         return {n: arrays[n] for n in self.names}
@@ -94,6 +97,17 @@ def normalises(node: onnx.NodeProto, arrays: Mapping[str, Array]) -> bool:
         bool(node.input)
         and elements_of_a_mean(node.op_type, arrays[node.input[0]].shape, attrs) > 0
     )
+
+
+def one_way_or_the_other(a: Array, b: Array, equal: Array, rng: np.random.Generator) -> Array:
+    """`equal`, drawn anew where a rounding decides: noise parts floats that are equal, and never
+    joins those that are not."""
+    if a.dtype != np.float32:
+        return equal
+    size = max(float(np.abs(np.where(np.isfinite(x), x, 0)).max(initial=0)) for x in (a, b))
+    with np.errstate(invalid="ignore"):
+        close = (a != b) & (np.abs(a - b) <= NOISE * size)
+    return np.where(close, rng.integers(0, 2, close.shape, dtype=bool), equal)
 
 
 def noisy(array: Array, rng: np.random.Generator) -> Array:

@@ -124,6 +124,17 @@ def test_samples_that_are_normalised_have_noise() -> None:
     assert Judge(network).spread(0, 4)[network.model.graph.output[0].name].min() > 1e-4
 
 
+def test_what_a_rounding_parts_may_be_equal() -> None:
+    """As what it joins may differ: onnxruntime's tanh of a small x is x or the float beside it."""
+    g = Grower(np.random.default_rng(1))
+    x = g.input(np.float32, (2, 3))
+    x.array[:] = [[1e-7, 1e-3, 0.5], [2, 4, 4]]
+    g.add("Equal", x, g.add("Add", x, g.const(np.float32([[3e-7, 0, 1e-3], [1e-6, 0, 5]]))))
+    network = g.network("beside", samples=1)
+    (spread,) = Judge(network).spread(0, 16).values()
+    assert spread.astype(bool).tolist() == [[True, True, False], [True, True, False]]
+
+
 def test_work_apart_may_end_its_process() -> None:
     assert apart(lambda: [np.float32(2)]) == [np.float32(2)]
     assert apart(os.abort) is None
