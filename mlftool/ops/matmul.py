@@ -262,12 +262,13 @@ def matmul_integer(v: View) -> Kernel:
     relay=_relay_qlinear_matmul,
 )
 def quantised_matmul(v: View) -> Kernel:
-    return quantised_products(v, "mlf_requantize_wide")
+    return quantised_products(v, "")
 
 
-def quantised_products(v: View, requantize: str) -> Kernel:
+def quantised_products(v: View, known_finish: str) -> Kernel:
     """The sums of MatMulInteger, requantised by a_scale * b_scale / y_scale, in float32 and in this
-    order; without an output scale a float. Sums of 16-bit activations are int64."""
+    order; without an output scale a float. Sums of 16-bit activations are int64. `known_finish`: C
+    text of an output of sum `acc`, if it is int32 and scales are known."""
     rows = [v.x(0).dtype, v.x(3).dtype]
     to_float = not v.has(6)
     if any(row.packed or row.bits > 16 for row in (*rows, *(() if to_float else (v.y.dtype,)))):
@@ -286,10 +287,24 @@ def quantised_products(v: View, requantize: str) -> Kernel:
         lo, hi = (Number(n) for n in v.attr("activation", v.y.dtype.range))
         finish = f"mlf_quantize((float)acc * ({scaled} / ys[0]), yz[0], {lo}, {hi})"
         if known:
-            zero = Number(v.known(7).item())
-            finish = f"{requantize}(acc, {number(scale, float32)}, {zero}, {lo}, {hi})"
+            finish = known_finish or requantised(v, "mlf_requantize_wide")
         finish = f"({v.y.dtype.c}){finish}"
     return product(v, "quantised_matmul", acc, a, b, finish, reads, at=3)
+
+
+def requantised(v: View, name: str) -> str:
+    """C text of what function `name` makes of sum `acc`, where there is one scale that is known."""
+    lo, hi = (Number(n) for n in v.attr("activation", v.y.dtype.range))
+    numbers = f"{number(one_scale(v), float32)}, {Number(v.known(7).item())}"
+    return f"{name}(acc, {numbers}, {lo}, {hi})"
+
+
+def one_zero_point(v: View, i: int) -> int | None:
+    """None where it is not one number that is known."""
+    if not v.has(i):
+        return 0
+    value = v.const(i)
+    return int(value.item()) if value is not None and value.size == 1 else None
 
 
 def one_scale(v: View) -> np.float32 | None:

@@ -131,11 +131,14 @@ def _params(
 
 @byte_kernel("mve", depthwise=True, signed=True, totals=True)
 def octets(c: Contraction, q: Quantisation) -> Tile | None:
-    """Depthwise: eight channels at a time, all taps of a pixel."""
-    f = finish(c, q, Shape("octet", "c", "n" if c.oc % 8 else "8"))
+    """Depthwise: eight channels at a time, all taps of a pixel. Where eight does not divide them
+    the last eight are among those before, too; fewer than eight are some lanes."""
+    f = finish(c, q, Shape("octet", "c", "n" if c.oc < 8 else "8"))
     wide = centred(c, q).astype(np.int16) if weights_zero(q) else c.weights.reshape(c.oc, -1)
-    w = pad_rows(wide, 8)  # -> [C/8, taps, 8]
-    w = np.ascontiguousarray(w.reshape(-1, 8, w.shape[1]).transpose(0, 2, 1)).reshape(-1)
+    wide = pad_rows(wide, 8) if c.oc < 8 else wide
+    starts = np.minimum(np.arange(0, len(wide), 8), len(wide) - 8)
+    w = wide[starts[:, None] + np.arange(8)]  # [C/8, 8, taps]
+    w = np.ascontiguousarray(w.transpose(0, 2, 1)).reshape(-1)
     reach = (c.kernel[1] - 1) * c.dilations[1] + 1
     scratch = Operand("window", "int8_t", "scratch", bytes=c.kernel[0] * reach * c.ic)
     step, padded = c.dilations[1] * c.ic, -(-c.oc // 8) * 8
@@ -153,7 +156,7 @@ def octets(c: Contraction, q: Quantisation) -> Tile | None:
             # An instruction reaches 127 bytes to either side of a pointer, so it stands between.
             "centre": step if step <= FAR and c.kernel[1] > 1 else 0,
         },
-        cost=c.macs * (1.6 * padded / c.oc if c.oc % 8 else 0.75) + c.pixels * (c.oc * 3.0 + 50),
+        cost=c.macs * (1.6 if c.oc < 8 else 0.75) * padded / c.oc + c.pixels * (c.oc * 3.0 + 50),
         header="mlf/mve.h",
         overlap=overlaps(c, f.operands, distances_while_reading(c)),
     )

@@ -15,10 +15,9 @@ from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
 from mlftool.ir.holes import Number
 from mlftool.ops.base import STACK_LIMIT_BYTES, Kernel, Operand
-from mlftool.ops.matmul import one_scale, product
+from mlftool.ops.matmul import one_scale, one_zero_point, product
 from mlftool.ops.scalar import number
 from mlftool.targets.kernels import PRODUCTS, kernel
-from mlftool.targets.kernels.dsp_products import zero_point
 from mlftool.targets.kernels.helium import VECTOR
 from mlftool.targets.kernels.helium_finish import limit, scaled
 from mlftool.targets.kernels.parts import after_core
@@ -28,7 +27,7 @@ READ = ("loops", "rows", "columns", "depth", "a_from", "b_from", "b_step", "y") 
 
 @kernel(*PRODUCTS, needs="mve")
 def products(v: View) -> Kernel | None:
-    a, b, scale = zero_point(v, 2), zero_point(v, 5), one_scale(v)
+    a, b, scale = one_zero_point(v, 2), one_zero_point(v, 5), one_scale(v)
     signed = v.x(0).dtype.name == v.x(3).dtype.name == "int8" and v.y.dtype.is_int8
     if a is None or b is None or scale is None or not signed or after_core(v):
         return None

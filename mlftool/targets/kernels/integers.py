@@ -29,9 +29,10 @@ from mlftool.ops.contraction import (
     shape_of,
 )
 from mlftool.ops.conv_transpose import gathered
-from mlftool.ops.matmul import one_scale, quantised_products
+from mlftool.ops.matmul import one_scale, quantised_products, requantised
 from mlftool.ops.window import averages, constant_factor
 from mlftool.targets.kernels import BYTES, PRODUCTS, TRANSPOSED, kernel
+from mlftool.targets.kernels.turned_products import integer_finish
 from mlftool.targets.requantise.fixed import Fixed, fixed, rough
 from mlftool.targets.requantise.forms import At, Form, form
 
@@ -126,7 +127,11 @@ def transposed(v: View) -> Kernel | None:
 @kernel(*PRODUCTS, needs="", unless="fpu", replaces_portable=True)
 def products(v: View) -> Kernel | None:
     scale = one_scale(v)
-    return _soft(quantised_products(v, SOFT)) if scale is not None and _is_normal(scale) else None
+    if scale is None or not _is_normal(scale):
+        return None
+    finish = integer_finish(v)
+    made = _soft(quantised_products(v, finish or requantised(v, SOFT)))
+    return made and (replace(made, includes=(*made.includes, "mlf/tiles.h")) if finish else made)
 
 
 @kernel("com.microsoft.QLinearAveragePool", needs="", unless="fpu", replaces_portable=True)

@@ -19,11 +19,13 @@ import math
 import numpy as np
 
 from mlftool.frozen import frozen, replace
-from mlftool.ir.graph import Array
+from mlftool.ir.dtype import float32
+from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, is_narrow
+from mlftool.ops.scalar import number
 from mlftool.targets.requantise.steps import extremes, first_at_least
 
 _CODED = "requantisation; if negative, the bits of minus the scale"
@@ -93,6 +95,14 @@ class Fixed:
             return usual
         return f"({m} >= 0 ? {usual} : {self.near_text(acc, f'-{m}', scale, zero_point)})"
 
+    def literal(self, acc: str) -> str:
+        """`soft_text` of one channel, whose multiplier and scale are numbers."""
+        scale, m = np.ldexp(self.scale[0], -self.left), int(self.rough[0])
+        acc, sure = self.raised(acc), m >= 0
+        if sure:
+            return self.sure_text(acc, str(Number(m)))
+        return self.near_text(acc, str(Number(-m)), number(scale, float32), self.zero_point)
+
     def near_text(
         self, acc: str, m: str, scale: str, zero_point: int, name: str = "mlf_requantize_near"
     ) -> str:
@@ -126,34 +136,46 @@ def _operand(m: Array, multiple: int) -> Operand:
 def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     """The integer form, or None where scales or accumulators leave no room for one, and where the
     limits leave one value."""
-    if not c.v.y.dtype.is_int8:
+    if not c.v.y.dtype.is_int8 or q.to_float or q.rounding is not Rounding.EVEN:
         return None
-    found = _scaling(c, q)
+    scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
+    return of_sums(c.v, scale, extremes(c, q), q.y_zero_point, (q.lo, q.hi))
+
+
+def of_sums(
+    v: View, scale: Array, ends: tuple[Array, Array], zero: int, limits: tuple[int, int]
+) -> Fixed | None:
+    """The same of 8-bit outputs of any sums, of which int64 [channel] `ends` are the least and the
+    greatest, by float64 [channel] `scale`."""
+    found = _scaling(scale, ends, 8) if limits[0] < limits[1] else None
     if found is None:
         return None
-    scale, shift, left = found
-    least, most = extremes(c, q)
-    t = np.arange(q.lo - q.y_zero_point + 1, q.hi - q.y_zero_point + 1)
+    (shift, left), (least, most), (lo, hi) = found, ends, limits
+    t = np.arange(lo - zero + 1, hi - zero + 1)
     given = (scale, t, least[:, None], most[:, None], shift, left)
     key = ("multipliers", *(a.tobytes() for a in given[:4]), shift, left)
-    m = c.v.once(key, lambda: _multipliers(*given))
-    add = (q.y_zero_point << shift) + (1 << (shift - 1))
+    m = v.once(key, lambda: _multipliers(*given))
+    add = (zero << shift) + (1 << (shift - 1))
     ideal = np.clip(np.rint(scale * 2.0 ** (32 + shift - left)), 1, 2**31 - 1).astype(np.int64)
     m = m.astype(np.int32)
     rough = np.where(m == 0, -ideal, m).astype(np.int32)
-    near = _near(shift, 8)
-    floats, zero = scale.astype(np.float32), q.y_zero_point
-    said = Number(add), Number(shift), zero, q.lo, q.hi
-    return Fixed(m, floats, *said, is_narrow(c, q), rough, Number(near), left)
+    said = (Number(n) for n in (add, shift, zero, lo, hi))
+    narrow = bool(np.all(_largest(ends) * scale < 2**22 - 1))
+    floats, near = scale.astype(np.float32), Number(_near(shift, 8))
+    return Fixed(m, floats, *said, narrow, rough, near, left)
 
 
 def rough(c: Contraction, q: Quantisation) -> Fixed | None:
     """The same without a search, for outputs of 16 bits: no channel has a multiplier, but most sums
     are far enough from a tie for one that is nearly right, `rough`."""
-    found = _scaling(c, q) if c.v.y.dtype.bits == 16 else None
-    if found is None or found[2]:
+    usual = q.rounding is Rounding.EVEN and not q.to_float and q.lo < q.hi
+    if c.v.y.dtype.bits != 16 or not usual:
         return None
-    scale, shift, _ = found
+    scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
+    found = _scaling(scale, extremes(c, q), 16)
+    if found is None or found[1]:
+        return None
+    shift, _ = found
     near, add = _near(shift, 16), (q.y_zero_point << shift) + (1 << (shift - 1))
     if 4 * near > 1 << shift or abs(add) >= 2**30:
         return None
@@ -162,23 +184,22 @@ def rough(c: Contraction, q: Quantisation) -> Fixed | None:
     return Fixed(none, scale.astype(np.float32), *said, is_narrow(c, q), ideal, Number(near))
 
 
-def _scaling(c: Contraction, q: Quantisation) -> tuple[Array, int, int] | None:
-    """float64 [channel]: the scales, the largest shift that leaves room for what it is of, and
-    `left`."""
-    scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
-    if q.to_float or q.rounding is not Rounding.EVEN or q.lo == q.hi:
-        return None
+def _largest(ends: tuple[Array, Array]) -> Array:
+    return np.maximum(np.abs(ends[0]), np.abs(ends[1]))
+
+
+def _scaling(scale: Array, ends: tuple[Array, Array], bits: int) -> tuple[int, int] | None:
+    """The largest shift that leaves room for what it is of, and `left`."""
     if not np.all(np.isfinite(scale) & (scale > 0)):
         return None
-    least, most = extremes(c, q)
-    largest = np.maximum(np.abs(least), np.abs(most))
-    reach = float((largest * scale).max()) + 2 * 2**c.v.y.dtype.bits + 2
+    largest = _largest(ends)
+    reach = float((largest * scale).max()) + 2 * 2**bits + 2
     if largest.max() >= 2**31:
         return None
     room = math.floor(30.99 - 32 - math.log2(float(scale.max())))  # m below 2^31
     left = 0 if room > 0 else _left(int(largest.max()), scale, FINE - room)
     shift = min(room + left, 30 - math.ceil(math.log2(reach)), LARGEST_SHIFT)
-    return None if shift < 1 else (scale, shift, left)
+    return None if shift < 1 else (shift, left)
 
 
 def _left(largest: int, scale: Array, wanted: int) -> int:
