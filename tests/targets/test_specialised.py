@@ -30,7 +30,7 @@ from kernel_cases import (
     wide_layers,
     wide_windows,
 )
-from window_cases import maxima, means, pairs, tables
+from window_cases import maxima, means, pairs, standardised, tables
 
 from mlftool.compile import Module, ModuleSpec, plan_module
 from mlftool.describe import bundle as bundle_of
@@ -53,7 +53,7 @@ SPECIALISED = (*BOARD_TARGETS[:-1], "host")  # the last one has the kernels of t
 OPERATORS = (
     *("QLinearConv", "ConvInteger", "com.microsoft.QGemm", "QLinearMatMul", "MatMulInteger"),
     *("com.microsoft.QLinearAveragePool", "mlf.Table", "mlf.QLinearSoftmax"),
-    *("MaxPool", "QuantizeLinear"),
+    *("MaxPool", "QuantizeLinear", "mlf.QLinearLayerNormalization"),
 )
 FEATURES = {target: TARGETS[target].features for target in SPECIALISED}
 # What bids on these models and never wins, since another kernel of the core is better each time.
@@ -86,6 +86,7 @@ MODELS = {
     "maxima": maxima(25),
     "pairs": pairs(26),
     "products": products(8),
+    "standardised": standardised(29),
     "integer_products": integer_products(20),
     "integer_windows": integer_windows(22),
     "wide": wide_layers(12, 24),

@@ -25,7 +25,7 @@ def tables(seed: int) -> onnx.ModelProto:
 
 
 def means(seed: int) -> onnx.ModelProto:
-    """Windows inside their images: whole ones, whole rows, parts, and 255 elements; some with
+    """Windows inside their images: whole ones, whole rows, parts, 255 and 256 elements; some with
     channels, a type or a padding that no vector takes."""
     rng = np.random.default_rng(seed)
     net = Net()
@@ -35,6 +35,7 @@ def means(seed: int) -> onnx.ModelProto:
         (16, (6, 7), (2, 7), {"strides": [2, 1]}),
         (24, (6, 7), (3, 2), {"strides": [1, 2]}),
         (8, (15, 17), (15, 17), {}),
+        (8, (16, 16), (16, 16), {}),
         (8, (12,), (4,), {"strides": [3]}),
         (8, (9, 9), (3, 3), {"dilations": [2, 3]}),
         (8, (2, 4, 3), (2, 2, 3), {}),
@@ -67,6 +68,20 @@ def pairs(seed: int) -> onnx.ModelProto:
         named = zip(pair, scales, zeros, strict=False)
         x, g = (net.dq(net.input(f"x{k}_{i}", np.int8, s), *q) for i, (s, *q) in enumerate(named))
         outs.append(net.q(net.node(op, *((x, g) if k % 3 else (g, x))), out, zeros[2]))
+    return net.model(*outs)
+
+
+def standardised(seed: int) -> onnx.ModelProto:
+    """Rows of bytes less their mean over their deviation, of lengths that fill vectors or do not,
+    signed and unsigned."""
+    rng, net, outs = np.random.default_rng(seed), Net(), []
+    for k, shape in enumerate(((3, 20), (2, 64), (1, 4), (2, 3, 33), (1, 1000), (2, 8))):
+        row = shape[-1]
+        kind = np.uint8 if k == 5 else np.int8
+        x = net.dq(net.input(f"x{k}", kind, shape), rng.uniform(0.01, 0.2), kind(rng.integers(100)))
+        scale, bias = (net.const(rng.normal(size=row), np.float32) for _ in range(2))
+        y = net.node("LayerNormalization", x, scale, bias, axis=-1)
+        outs.append(net.q(y, rng.uniform(0.01, 0.05), np.int8(rng.integers(-9, 9))))
     return net.model(*outs)
 
 

@@ -16,7 +16,7 @@ from mlftool.targets.kernels import kernel
 from mlftool.targets.kernels.helium_finish import limit, scaled
 
 LANES = 8
-MOST = 255  # elements of a window, whose sum fits int16
+MOST = 256  # elements of a window, whose sum fits int16
 
 
 @kernel("com.microsoft.QLinearAveragePool", needs="mve")
@@ -41,7 +41,7 @@ def means_away(v: View) -> Kernel | None:
     """The same with the halves of TensorFlow Lite, away from zero."""
     low, high = v.attr("activation")
     n = math.prod(v.attr("kernel_shape"))
-    if n == 1:
+    if n in (1, MOST):
         return None
     # Of sums below 2^15 and n below 2^8, the upper word of a product with this is the quotient.
     reciprocal = -(-(1 << 32) // n)
