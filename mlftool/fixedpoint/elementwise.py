@@ -3,35 +3,12 @@ of two tensors, is Rescales around an operator of int32."""
 
 from __future__ import annotations
 
-from mlftool.ir.rounding import Rescaling, Rounding
-from mlftool.ops.base import Trait
+from mlftool.ir.rounding import Rescaling
 from mlftool.ops.elementwise import Maths, elementwise
+from mlftool.ops.rescaled import NOTHING, less, limited
 from mlftool.ops.scalar import Scalar
 
 FIXED = ("mlf/fixed.h",)
-NOTHING = Rescaling()
-
-
-def limited(m: Maths, text: str, zero: int, low: int, high: int) -> str:
-    """`text` and the output's zero point, within limits; int32 has no limits."""
-    plus = f" {'-' if zero < 0 else '+'} {abs(zero)}" if zero else ""
-    if m.out.bits > 16:
-        return f"(int32_t)((uint32_t){text} + (uint32_t){zero})" if zero else text
-    return f"mlf_clamp_i32({text}{plus}, {low}, {high})"
-
-
-def less(a: Scalar, zero: int, left: int = 0) -> str:
-    """C text of (a - zero) * 2^left as int32, wrapped if a is one already."""
-    if a.dtype.bits > 16:
-        text = f"(int32_t)((uint32_t){a} - (uint32_t){zero})" if zero else str(a)
-    else:
-        text = f"((int32_t){a} {'+' if zero < 0 else '-'} {abs(zero)})" if zero else f"(int32_t){a}"
-    return f"(int32_t)((uint32_t){text} << {left})" if left else text
-
-
-def _rescale(m: Maths, a: Scalar, *, how: Rescaling = NOTHING) -> str:
-    text = f"mlf_rescale({less(a, how.before, how.left)}, {how.m}, {how.exponent})"
-    return limited(m, text, how.after, how.low, how.high)
 
 
 def _divide(m: Maths, a: Scalar, b: Scalar, *, zero: int = 0, how: Rescaling = NOTHING) -> str:
@@ -63,7 +40,6 @@ def _quantize(m: Maths, a: Scalar, scale: Scalar, *, zero: int = 0) -> str:
 
 
 elementwise("mlf.QuantizeAway", _quantize, includes=FIXED)
-elementwise("mlf.Rescale", _rescale, Trait.RESCALER, includes=Rounding.TWICE.includes)
 elementwise("mlf.DivideFixed", _divide, includes=FIXED)
 elementwise("mlf.LogisticFixed", _curve("logistic"), includes=FIXED)
 elementwise("mlf.TanhFixed", _curve("tanh"), includes=FIXED)

@@ -46,9 +46,16 @@ class Clamped:
     high: Number
 
     @staticmethod
-    def of(exceptions: Sequence[tuple[int, int]], shift: int, results: Array) -> Clamped:
+    def of(
+        exceptions: Sequence[tuple[int, int]], shift: int, results: Array, t: Array | None = None
+    ) -> Clamped:
+        """Where no `t` is beyond a limit it is the type's own, which cores have instructions for."""
         steps = tuple((Number(value), Number(step)) for value, step in exceptions)
-        return Clamped(steps, *(Number(n) for n in (shift, results.min(), results.max())))
+        low, high = int(results.min()), int(results.max())
+        if t is not None and low >= -128 and high <= 127:
+            low = low if int(t.min()) >> shift < low else -128
+            high = high if int(t.max()) >> shift > high else 127
+        return Clamped(steps, *(Number(n) for n in (shift, low, high)))
 
     def text(self, t: str) -> str:
         changed = t
@@ -135,7 +142,7 @@ class Side:
 
     name: str
     dtype: DType
-    scale: np.float32
+    scale: np.float32 | np.float64
     zero_point: int
 
     @property
@@ -296,7 +303,7 @@ def product_form(
     if pairs is None:
         return None
     t = Product((a.zero_point, b.zero_point), Number(m), Number(add), pairs)
-    return t, Clamped.of(exceptions or (), shift, results)
+    return t, Clamped.of(exceptions or (), shift, results, high + add)
 
 
 def _apart(

@@ -69,7 +69,7 @@ def in_integers(graph: Graph, nodes: Sequence[Node]) -> Pair | None:
     if found := _rescaled(graph, nodes):
         sums = _rescaled_sum(*found[1:])
         return sums and Pair(found[0], *sums)
-    asked = _stored_pair(graph, nodes) or _chain(graph, nodes)
+    asked = _stored_pair(graph, nodes) or _fixed_pair(graph, nodes) or _chain(graph, nodes)
     if asked is None:
         return None
     names, (kind, a, b, unit), key, results = asked
@@ -133,6 +133,30 @@ def _stored_pair(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
     kind = Trait.ADDITION if is_a(node, Trait.QUANTISED_SUM) else Trait.MULTIPLICATION
     of = (kind, a, other, unit)
     return (a.name, b.name), of, key, lambda: results(given, node.attrs, 0).astype(np.int64)
+
+
+def _fixed_pair(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
+    """Of an operator that multiplies two tensors by a number in fixed point."""
+    if len(nodes) != 1 or not is_a(nodes[0], Trait.RESCALER) or len(nodes[0].inputs) != 2:
+        return None
+    node = nodes[0]
+    types = [graph.types[n].dtype for n in (*node.inputs, node.outputs[0])]
+    constant = [n in graph.consts for n in node.inputs]
+    if not all(t.is_int8 for t in types) or any(constant) or node.inputs[0] == node.inputs[1]:
+        return None
+    how = Rescaling.of(node.attrs)
+    if how.m <= 0:
+        return None
+    zeros, scales = (how.before, node.attrs["zero"]), (np.float64(how.real), np.float64(1))
+    both = zip(node.inputs, types, scales, zeros, strict=False)
+    a, b = (Side(*side) for side in both)
+
+    def results() -> Array:
+        whole = (a.values - a.zero_point)[:, None] * (b.values - b.zero_point) + how.before
+        return np.clip(how.apply(whole), how.low, how.high)
+
+    of: Any = (Trait.MULTIPLICATION, a, b, np.float32(1))
+    return (a.name, b.name), of, (a, b, how), results
 
 
 def _sloped(x: Array, slope: Array) -> Array:

@@ -58,13 +58,13 @@ OPERATORS = (
 FEATURES = {target: TARGETS[target].features for target in SPECIALISED}
 # What bids on these models and never wins, since another kernel of the core is better each time.
 BEATEN: dict[str, set[str]] = {
-    "cortex-m0": set(),
-    "cortex-m3": set(),
+    "cortex-m0": {"integers.portable.quantised_matmul"},
+    "cortex-m3": {"integers.portable.quantised_matmul"},
     "cortex-m4": set(),
     "cortex-m55": {"dsp.dense", "dsp.pairs", "dsp.rows", "dsp.sixes", "dsp.triples"}
     | {"dsp.rows_of_four", "dsp.two_by_two", "dsp.wide_dense"},
     "host": set(),
-    "rv32imc": {"integers.portable.blocked"},
+    "rv32imc": {"integers.portable.blocked", "integers.portable.quantised_matmul"},
 }
 FIT_CORTEX_M0 = ("residuals",)  # its board has 16 KB of memory
 MODELS = {

@@ -332,12 +332,11 @@ def _elements(s: Site, names: Sequence[str]) -> int:
 
 
 def rescaled(s: Site) -> Found | str:
-    """TensorFlow Lite's sums and products: int32 between Rescales."""
-    inner = s.read(0, Trait.ADDITION, Trait.MULTIPLICATION)
+    """TensorFlow Lite's sums: int32 between Rescales."""
+    inner = s.read(0, Trait.ADDITION)
     if inner is None or s.dtype(s.node.outputs[0]) != "int8":
         return ""
-    made = _fixed_sum if is_a(inner.node, Trait.ADDITION) else _fixed_product
-    return made(s, inner)
+    return _fixed_sum(s, inner)
 
 
 def _end(s: Site) -> tuple[Factor, int, Pair]:
@@ -364,22 +363,15 @@ def _fixed_sum(s: Site, inner: Site) -> Found | str:
     return (*nodes, inner.node, s.node), form
 
 
-def _fixed_product(s: Site, inner: Site) -> Found | str:
-    nodes: list[Node] = []
-    names, zeros = [], []
-    for i in (0, 1):
-        less = inner.read(i, "Sub")
-        cast = (less or inner).read(0 if less else i, "Cast")
-        if cast is None:
-            return ""
-        names.append(cast.node.inputs[0])
-        zeros.append(int(less.scalar(1)) if less else 0)
-        nodes += [n for n in (cast.node, less.node if less else None) if n and n not in nodes]
+def fixed_product(s: Site) -> Found | str:
+    """TensorFlow Lite's products of bytes."""
+    if s.dtype(s.node.outputs[0]) != "int8":
+        return ""
+    how, names = Rescaling.of(s.node.attrs), (s.node.inputs[0], s.node.inputs[1])
     s.int8(*names)
-    out, zero, limits = _end(s)
-    both = (names[0], names[1])
-    form = Binary(both, _elements(s, both), (zeros[0], zeros[1], zero), [out], limits)
-    return (*nodes, inner.node, s.node), form
+    zeros = (how.before, int(s.node.attrs["zero"]), how.after)
+    factors, limits = [(how.m, how.exponent)], (how.low, how.high)
+    return (s.node,), Binary(names, _elements(s, names), zeros, factors, limits)
 
 
 RULES = {
@@ -392,6 +384,7 @@ RULES = {
     "mlf.QLinearSoftmax": integer_softmax,
     "mlf.SoftmaxFixed": fixed_softmax,
     "mlf.Rescale": rescaled,
+    "mlf.MultiplyFixed": fixed_product,
 }
 
 

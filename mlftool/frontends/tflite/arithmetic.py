@@ -118,13 +118,10 @@ def multiply(s: Site) -> None:
         s.within(s.add("Mul", (s.name(0), s.name(1)), TensorType(y.type.dtype, shape)), s.out())
         return
     same_types(s, a, y, also=WIDE)
-    product = s.add(
-        "Mul",
-        [widened(s, s.name(i), s.zero(t)) for i, t in enumerate((a, b))],
-        TensorType(dtype.int32, shape),
-    )
-    real = s.scale(a) * s.scale(b) / s.scale(y)
-    rescale(s, product, real, s.out(), after=s.zero(y), limits=s.stored_limits())
+    factor = multiplier(s.scale(a) * s.scale(b) / s.scale(y))
+    how = Rescaling(s.zero(a), 0, *factor, s.zero(y), *s.stored_limits())
+    attrs = {**asdict(how), "zero": s.zero(b)}
+    s.add("mlf.MultiplyFixed", (s.name(0), s.name(1)), s.out(), attrs)
 
 
 @operator("SQUARED_DIFFERENCE")
