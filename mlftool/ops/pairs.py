@@ -47,7 +47,7 @@ class Pair:
 
 
 @frozen
-class _Tail:
+class Tail:
     """What becomes of the sum or product: limits, a scale and a zero point."""
 
     scale: np.float32
@@ -91,9 +91,9 @@ def _chain(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
     if middle is None or not is_a(nodes[-1], Trait.QUANTISER):
         return None
     kind, others = next(t for t in _MIDDLE if is_a(middle, t)), nodes.index(middle)
-    tail = _tail(graph, nodes[others:])
+    tail = tail_of(graph, nodes[others:])
     made = {n.outputs[0]: n for n in nodes}
-    a, b = (_side(graph, made.get(name)) for name in middle.inputs)
+    a, b = (side_of(graph, made.get(name)) for name in middle.inputs)
     one, name = (a, middle.inputs[1]) if a else (b, middle.inputs[0])
     value = graph.consts.get(name)
     if not tail or not one or one.name in graph.consts or (kind is Trait.SLOPE and not a):
@@ -118,7 +118,7 @@ def _stored_pair(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
     node, about = nodes[0], record(nodes[0])
     given = [graph.consts.get(name) for name in node.inputs]
     (i, j), results = sorted(about.reads, key=lambda k: given[k] is not None), about.constant
-    a, b = (_side(graph, node, k) for k in (i, j))
+    a, b = (side_of(graph, node, k) for k in (i, j))
     unit, zero = _constants(graph, node, about.stores or 0)
     if not a or not b or not results or not unit or a.name == b.name or given[i] is not None:
         return None
@@ -173,17 +173,19 @@ _MIDDLE: dict[Trait, tuple[Callable[[Array, Array], Array], Any, Any]] = {
 _KNOWN: dict[Any, Any] = {}
 
 
-def _tail(graph: Graph, nodes: Sequence[Node]) -> _Tail | None:
-    """Of the nodes from the sum or product on: at most one between it and the quantiser."""
+def tail_of(graph: Graph, nodes: Sequence[Node], bits: int = 8) -> Tail | None:
+    """Of the nodes from the sum or product on, which is stored in `bits`: at most one between it
+    and the quantiser."""
     for before, node in pairwise(nodes):
         if node.inputs[0] != before.outputs[0]:
             return None
     scale, zero_point = _constants(graph, nodes[-1])
     out = graph.types[nodes[-1].outputs[0]].dtype
     limits = _limits(graph, nodes[1]) if len(nodes) == 3 else (-np.inf, np.inf)
-    if scale is None or limits is None or not out.is_int8 or len(nodes) not in (2, 3):
+    whole = out.kind in "iu" and out.bits == bits
+    if scale is None or limits is None or not whole or len(nodes) not in (2, 3):
         return None
-    return _Tail(scale, zero_point, out, limits)
+    return Tail(scale, zero_point, out, limits)
 
 
 def _constants(graph: Graph, node: Node, at: int = 1) -> tuple[np.float32 | None, int]:
@@ -198,13 +200,13 @@ def _constants(graph: Graph, node: Node, at: int = 1) -> tuple[np.float32 | None
     return (np.float32(scale.item()), int(zero[0].item()) if zero else 0) if usual else (None, 0)
 
 
-def _side(graph: Graph, node: Node | None, k: int = 0) -> Side | None:
-    """Input `k` of a node that reads it as a stored tensor."""
+def side_of(graph: Graph, node: Node | None, k: int = 0, bits: int = 8) -> Side | None:
+    """Input `k` of a node that reads it as a stored tensor of so many bits."""
     if node is None or k not in record(node).reads:
         return None
     dtype = graph.types[node.inputs[k]].dtype
     scale, zero_point = _constants(graph, node, k + 1)
-    if scale is None or not dtype.is_int8 or np.isinf(scale):
+    if scale is None or dtype.kind not in "iu" or dtype.bits != bits or np.isinf(scale):
         return None
     return Side(node.inputs[k], dtype, scale, zero_point - int(node.attrs.get(RAISED, 0)))
 

@@ -18,10 +18,11 @@ import numpy as np
 from mlftool.frozen import frozen, replace
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
-from mlftool.ir.holes import filled, operand, real, whole, with_operands
-from mlftool.ir.operations import NOTHING, Operations, of_text
+from mlftool.ir.holes import Number, filled, operand, real, whole, with_operands
+from mlftool.ir.operations import NOTHING, Operations, of_text, times
 from mlftool.ops.base import OPS, Operand, Trait, has
 from mlftool.ops.pairs import Pair, in_integers
+from mlftool.ops.shorts import Short, alone
 
 
 @frozen
@@ -238,6 +239,11 @@ class Body:
             last = nodes[-1].outputs[0]
             self.env[last] = self._pair(pair, a, b, graph.types[last].dtype, prefix)
             return
+        if short := alone(graph, nodes):
+            last = nodes[-1].outputs[0]
+            x = self._get(graph, short.side.name, load)
+            self.env[last] = self._short(short, x, graph.types[last].dtype, prefix)
+            return
         for node in nodes:
             args = [self._get(graph, name, load) if name else None for name in node.inputs]
             dtype = graph.types[node.outputs[0]].dtype
@@ -275,6 +281,27 @@ class Body:
         self.statements += [
             f"const int32_t {t} = {texts[0]};",
             f"const {out.c} {result} = ({out.c}){texts[1]};",
+        ]
+        return Scalar(result, out)
+
+    def _short(self, short: Short, x: Scalar, out: DType, prefix: str) -> Scalar:
+        moved, t, result = (f"{prefix}{k}" for k in range(3))
+        high = f"mlf_multiply_high({moved} * 16384, {short.m}, {short.add})"
+        usual = f"mlf_shift_clamp_i32({t}, {short.shift}, {short.low}, {short.high})"
+        self.operations = of_text(high, int32) + of_text(usual, int32) + times(choose=1, whole=4)
+        value, tail = usual, short.tail
+        if short.near:
+            near = Number(short.near)
+            limits = ", ".join(number(n, float32) for n in tail.limits)
+            floats = f"{number(short.side.scale, float32)}, {limits}, {number(tail.scale, float32)}"
+            rarely = f"mlf_rescale_rarely({moved}, {floats}, {Number(tail.zero_point)}, "
+            rarely += f"{short.low}, {short.high})"
+            value = f"mlf_is_near({t}, {short.shift}, {near}) ? {rarely} : {usual}"
+            self.includes.append("mlf/shorts.h")
+        self.statements += [
+            f"const int32_t {moved} = (int32_t){x} - {Number(short.side.zero_point)};",
+            f"const int32_t {t} = {high};",
+            f"const {out.c} {result} = ({out.c})({value});",
         ]
         return Scalar(result, out)
 

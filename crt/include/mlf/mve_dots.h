@@ -248,11 +248,11 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_row_dot_u8(const uint8_t *x, const
  * 127; the weights of `_S16` are int16. One block, because gcc 12 would load all taps first and
  * keep them on the stack. */
 #define MLF_OCTET_MADD(acc, x, offset, w) \
-  MLF_OCTET_MADD_OF("vldrb.s16 q1, [%[taps]], #8\n\t", acc, x, offset, w)
+  MLF_OCTET_MADD_OF("vldrb.s16", "vldrb.s16 q1, [%[taps]], #8\n\t", acc, x, offset, w)
 #define MLF_OCTET_MADD_S16(acc, x, offset, w) \
-  MLF_OCTET_MADD_OF("vldrh.u16 q1, [%[taps]], #16\n\t", acc, x, offset, w)
-#define MLF_OCTET_MADD_OF(load, acc, x, offset, w) \
-  __asm__ volatile("vldrb.s16 q0, [%[at], %[by]]\n\t" load "vmullb.s16 q2, q0, q1\n\t" \
+  MLF_OCTET_MADD_OF("vldrb.s16", "vldrh.u16 q1, [%[taps]], #16\n\t", acc, x, offset, w)
+#define MLF_OCTET_MADD_OF(load_x, load, acc, x, offset, w) \
+  __asm__ volatile(load_x " q0, [%[at], %[by]]\n\t" load "vmullb.s16 q2, q0, q1\n\t" \
                    "vmullt.s16 q3, q0, q1\n\t" \
                    "vadd.i32 %q[even], %q[even], q2\n\t" \
                    "vadd.i32 %q[odd], %q[odd], q3" \

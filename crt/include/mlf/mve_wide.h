@@ -79,6 +79,30 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot_s16(const int16_t *x, con
   return sums;
 }
 
+/* MLF_OCTET_MADD of halfwords. */
+#define MLF_OCTET_MADD_WIDE(acc, x, offset, w) \
+  MLF_OCTET_MADD_OF("vldrh.u16", "vldrb.s16 q1, [%[taps]], #8\n\t", acc, x, 2 * (offset), w)
+
+/* The same for the first n channels, n < 8. */
+static inline mlf_octet mlf_octet_madd_some_wide(mlf_octet acc, const int16_t *x, const int8_t **w,
+                                                 int32_t n) {
+  const int16x8_t v = vldrhq_z_s16(x, vctp16q((uint32_t)n));
+  const int16x8_t u = vldrbq_s16(*w);
+  acc.even = vaddq_s32(acc.even, vmullbq_int_s16(v, u));
+  acc.odd = vaddq_s32(acc.odd, vmulltq_int_s16(v, u));
+  *w += 8;
+  return acc;
+}
+
+/* n halfwords, n <= 8. */
+static inline void mlf_octet_store16(int16_t *to, mlf_halves v, int32_t n) {
+  if (n == 8) {
+    vst1q_s16(to, v);
+  } else {
+    vstrhq_p_s16(to, v, vctp16q((uint32_t)n));
+  }
+}
+
 /* Each + value, limited to int32, then to int16. */
 static inline mlf_halves mlf_octet_moved(mlf_octet v, int32_t value) {
   v.even = vqaddq_n_s32(v.even, value);
@@ -132,6 +156,24 @@ static inline mlf_octet mlf_pair_dot_s16(const int16_t *x, const int8_t **w, int
   sums.half[0] = mlf_quad_dot_s16(x, &again, groups, b);
   sums.half[1] = mlf_quad_dot_s16(x + 8 * groups, w, groups, b);
   return sums;
+}
+
+static inline mlf_octet mlf_octet_madd_some_wide(mlf_octet acc, const int16_t *x, const int8_t **w,
+                                                 int32_t n) {
+  for (int32_t k = 0; k < n; k++) {
+    acc.half[k % 2].lane[k / 2] += (int32_t)x[k] * (int32_t)(*w)[k];
+  }
+  *w += 8;
+  return acc;
+}
+
+#define MLF_OCTET_MADD_WIDE(acc, x, offset, w) \
+  acc = mlf_octet_madd_some_wide(acc, (x) + (offset), &(w), 8)
+
+static inline void mlf_octet_store16(int16_t *to, mlf_halves v, int32_t n) {
+  for (int32_t k = 0; k < n; k++) {
+    to[k] = v.lane[k / 2 + k % 2 * 4];
+  }
 }
 
 static inline mlf_halves mlf_octet_moved(mlf_octet v, int32_t value) {

@@ -131,19 +131,33 @@ def _params(
 
 @byte_kernel("mve", depthwise=True, signed=True, totals=True)
 def octets(c: Contraction, q: Quantisation) -> Tile | None:
-    """Depthwise: eight channels at a time, all taps of a pixel. Where eight does not divide them
-    the last eight are among those before, too; fewer than eight are some lanes."""
+    """Depthwise: eight channels at a time, all taps of a pixel."""
+    return _octets(c, q, "helium.octets", "mlf/mve.h")
+
+
+@kernel(*BYTES, needs="mve", unless="size")
+def wide_octets(v: View) -> Kernel | None:
+    """The same of int16."""
+    found = shorts_of(v, depthwise=True)
+    if found is None or largest(*found).max(initial=0) >= 2**31:
+        return None
+    return _octets(*found, "helium.wide_octets", "mlf/mve_wide.h").kernel
+
+
+def _octets(c: Contraction, q: Quantisation, name: str, header: str) -> Tile:
+    """Where eight does not divide the channels the last eight are among those before, too; fewer
+    than eight are some lanes."""
     f = finish(c, q, Shape("octet", "c", "n" if c.oc < 8 else "8"))
     wide = centred(c, q).astype(np.int16) if weights_zero(q) else c.weights.reshape(c.oc, -1)
     wide = pad_rows(wide, 8) if c.oc < 8 else wide
     starts = np.minimum(np.arange(0, len(wide), 8), len(wide) - 8)
     w = wide[starts[:, None] + np.arange(8)]  # [C/8, 8, taps]
     w = np.ascontiguousarray(w.transpose(0, 2, 1)).reshape(-1)
-    reach = (c.kernel[1] - 1) * c.dilations[1] + 1
-    scratch = Operand("window", "int8_t", "scratch", bytes=c.kernel[0] * reach * c.ic)
+    reach, x = (c.kernel[1] - 1) * c.dilations[1] + 1, c.v.x(0).dtype
+    scratch = Operand("window", x.c, "scratch", bytes=c.kernel[0] * reach * c.ic * x.bytes)
     step, padded = c.dilations[1] * c.ic, -(-c.oc // 8) * 8
     return Tile(
-        "helium.octets",
+        name,
         "helium_depthwise.c.j2",
         c,
         constants(w=w),
@@ -153,10 +167,10 @@ def octets(c: Contraction, q: Quantisation) -> Tile | None:
             "fill": q.x_zero_point,
             "reach": reach,
             "unrolled": max(c.kernel) <= 7,
-            # An instruction reaches 127 bytes to either side of a pointer, so it stands between.
+            # An instruction reaches 127 elements to either side of a pointer, which is between.
             "centre": step if step <= FAR and c.kernel[1] > 1 else 0,
         },
         cost=c.macs * (1.6 if c.oc < 8 else 0.75) * padded / c.oc + c.pixels * (c.oc * 3.0 + 50),
-        header="mlf/mve.h",
+        header=header,
         overlap=overlaps(c, f.operands, distances_while_reading(c)),
     )

@@ -299,7 +299,7 @@ def distances(c: Contraction, starts: Array, backwards: bool) -> tuple[int, int]
 def distances_while_reading(c: Contraction) -> tuple[int, int]:
     """The same for a kernel that goes forward and writes a pixel before it has read all of it."""
     at, written, far = _places(c, last=False)
-    read = np.minimum.accumulate((at * c.ic)[::-1])[::-1]
+    read = np.minimum.accumulate((at * c.ic * c.v.x(0).dtype.bytes)[::-1])[::-1]
     return int((np.arange(1, c.pixels + 1) * written - read).max()), far
 
 
