@@ -13,7 +13,7 @@ import onnx
 import pytest
 from batch import Job, Jobs
 from builders import Net, random_feeds
-from kernel_cases import chains, many_layers
+from kernel_cases import chains, dilated, many_layers
 from test_float_modes import layers
 
 from mlftool.codegen.share import share
@@ -30,6 +30,7 @@ DEVICE = "cortex-m4"
 MODELS = {
     "dense": many_layers(1, False, 30, signed=True),
     "depthwise": many_layers(2, True, 30, signed=True),
+    "dilated": dilated(28),
     "chains": chains(3),
     "floats": layers(4),
 }
@@ -37,8 +38,8 @@ FEEDS = {name: random_feeds(model, 5) for name, model in MODELS.items()}
 # Characters of all functions, at most: what these models took when this was written, and 100. The
 # floats took 38,581 when all layers were padded to one tile, and 260,664 bytes of flash on
 # Cortex-M4 in place of 140,104.
-# Dilated depthwise layers are planes since 27 November 2026: depthwise 65,349 -> 71,488.
-MOST_TEXT = {"dense": 32_446, "depthwise": 71_489, "chains": 10_811, "floats": 43_782}
+MOST_TEXT = {"dense": 32_446, "depthwise": 65_349, "chains": 10_811, "floats": 43_782}
+MOST_TEXT["dilated"] = 23_325
 
 
 def made(module: str, name: str, target: str, optimize: str) -> Job:

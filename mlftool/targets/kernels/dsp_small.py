@@ -129,7 +129,7 @@ _PER_PRODUCT = {0: 1.0, SIXTEENTH: 1.5, TOP: 1.1}
 @byte_kernel("dsp size", depthwise=True, signed=True)
 def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise, channel by channel and output by output."""
-    plane = plane_of(c) if c.batch == 1 and max(c.dilations) == 1 else None
+    plane = plane_of(c) if c.batch == 1 else None
     if plane is None:
         return None
     store = Store(c.v, f"({c.v.y.dtype.c}){requantize(c, q, 'acc', 'c')}", "o", "c")
@@ -145,6 +145,7 @@ def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
             **numbers(plane.params),
             "outer": plane.outer.opened,
             "inner": plane.inner.opened,
+            "apart": plane.phases > 1,
             "fill": q.x_zero_point,
             "store": store,
         },
