@@ -6,14 +6,8 @@
 #define MLF_MVE_DOTS_H_
 
 #include "dsp.h"
+#include "mve_feature.h"
 #include "rescale.h"
-
-#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1) && !defined(MLF_PORTABLE_DSP)
-#define MLF_MVE 1
-#include <arm_mve.h>
-#else
-#define MLF_MVE 0
-#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,37 +23,35 @@ typedef struct {
 
 typedef int16x8_t mlf_halves;
 
-/* The C names sum0 to sum3 += products of x and of four channels' weights, which take turns:
- * `load_x` and `load_w` fill a register with their elements, `step` is the size of the latter.
- * `reach` are the registers that hold `w`: "+&l", the lower eight, for a load that widens. */
-#define MLF_QUAD_DOT(load_x, load_w, step, mac, reach) \
-  __asm__ volatile("dls lr, %[groups]\n" \
-                   "1:\n\t" load_x " q0, [%[x]], #16\n\t" load_w " q1, [%[w]], #" step "\n\t" mac \
-                   " %[sum0], q0, q1\n\t" load_w " q2, [%[w]], #" step "\n\t" mac \
-                   " %[sum1], q0, q2\n\t" load_w " q1, [%[w]], #" step "\n\t" mac \
-                   " %[sum2], q0, q1\n\t" load_w " q2, [%[w]], #" step "\n\t" mac \
-                   " %[sum3], q0, q2\n\t" \
-                   "le lr, 1b\n\t" \
-                   "vmov q0[2], q0[0], %[sum0], %[sum2]\n\t" \
-                   "vmov q0[3], q0[1], %[sum1], %[sum3]\n\t" \
-                   "vmov %q[sums], q0" \
-                   : [x] "+&r"(x), [w] reach(*w), [sum0] "+&Te"(sum0), [sum1] "+&Te"(sum1), \
-                     [sum2] "+&Te"(sum2), [sum3] "+&Te"(sum3), [sums] "=w"(sums) \
-                   : [groups] "r"(groups) \
-                   : "q0", "q1", "q2", "lr", "cc", "memory")
+/* Defines `name`: b[k] + the products of `groups` registers of x with those of channel k, whose
+ * weights take turns. `load_x` and `load_w` fill a register with their elements, `step` is the size
+ * of the latter; `w` moves on. `reach` are the registers that hold `w`: "+&l", the lower eight, for
+ * a load that widens. */
+#define MLF_QUAD_DOT(name, type, load_x, load_w, step, mac, reach) \
+  static inline mlf_quad name(const type *x, const int8_t **w, int32_t groups, const int32_t *b) { \
+    int32_t sum0 = b[0]; \
+    int32_t sum1 = b[1]; \
+    int32_t sum2 = b[2]; \
+    int32_t sum3 = b[3]; \
+    mlf_quad sums; \
+    __asm__ volatile("dls lr, %[groups]\n" \
+                     "1:\n\t" load_x " q0, [%[x]], #16\n\t" load_w " q1, [%[w]], #" step \
+                     "\n\t" mac " %[sum0], q0, q1\n\t" load_w " q2, [%[w]], #" step "\n\t" mac \
+                     " %[sum1], q0, q2\n\t" load_w " q1, [%[w]], #" step "\n\t" mac \
+                     " %[sum2], q0, q1\n\t" load_w " q2, [%[w]], #" step "\n\t" mac \
+                     " %[sum3], q0, q2\n\t" \
+                     "le lr, 1b\n\t" \
+                     "vmov q0[2], q0[0], %[sum0], %[sum2]\n\t" \
+                     "vmov q0[3], q0[1], %[sum1], %[sum3]\n\t" \
+                     "vmov %q[sums], q0" \
+                     : [x] "+&r"(x), [w] reach(*w), [sum0] "+&Te"(sum0), [sum1] "+&Te"(sum1), \
+                       [sum2] "+&Te"(sum2), [sum3] "+&Te"(sum3), [sums] "=w"(sums) \
+                     : [groups] "r"(groups) \
+                     : "q0", "q1", "q2", "lr", "cc", "memory"); \
+    return sums; \
+  }
 
-/* b[k] + the products of 16 * groups bytes of x with those of channel k, whose weights lie in turns
- * of sixteen. `w` moves on. */
-static inline mlf_quad mlf_quad_dot(const int8_t *x, const int8_t **w, int32_t groups,
-                                    const int32_t *b) {
-  int32_t sum0 = b[0];
-  int32_t sum1 = b[1];
-  int32_t sum2 = b[2];
-  int32_t sum3 = b[3];
-  mlf_quad sums;
-  MLF_QUAD_DOT("vldrb.8", "vldrb.8", "16", "vmladava.s8", "+&r");
-  return sums;
-}
+MLF_QUAD_DOT(mlf_quad_dot, int8_t, "vldrb.8", "vldrb.8", "16", "vmladava.s8", "+&r")
 
 /* GCC has too few registers left for the assembly below if it does not optimise. */
 #if defined(__OPTIMIZE__) || defined(__clang__)
@@ -260,26 +252,19 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_row_dot_u8(const uint8_t *x, const
                    : [at] "l"(x), [by] "i"(offset) \
                    : "q0", "q1", "q2", "q3", "memory")
 
-/* The same for the first n channels, n < 8. */
-static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, const int8_t **w,
-                                            int32_t n) {
-  const int16x8_t v = vldrbq_z_s16(x, vctp16q((uint32_t)n));
-  const int16x8_t u = vldrbq_s16(*w);
-  acc.even = vaddq_s32(acc.even, vmullbq_int_s16(v, u));
-  acc.odd = vaddq_s32(acc.odd, vmulltq_int_s16(v, u));
-  *w += 8;
-  return acc;
-}
+/* Defines the same for the first n channels, n < 8, of whose weights `load` takes eight. */
+#define MLF_OCTET_MADD_SOME(name, type, load) \
+  static inline mlf_octet name(mlf_octet acc, const int8_t *x, const type **w, int32_t n) { \
+    const int16x8_t v = vldrbq_z_s16(x, vctp16q((uint32_t)n)); \
+    const int16x8_t u = load(*w); \
+    acc.even = vaddq_s32(acc.even, vmullbq_int_s16(v, u)); \
+    acc.odd = vaddq_s32(acc.odd, vmulltq_int_s16(v, u)); \
+    *w += 8; \
+    return acc; \
+  }
 
-static inline mlf_octet mlf_octet_madd_some_s16(mlf_octet acc, const int8_t *x, const int16_t **w,
-                                                int32_t n) {
-  const int16x8_t v = vldrbq_z_s16(x, vctp16q((uint32_t)n));
-  const int16x8_t u = vld1q_s16(*w);
-  acc.even = vaddq_s32(acc.even, vmullbq_int_s16(v, u));
-  acc.odd = vaddq_s32(acc.odd, vmulltq_int_s16(v, u));
-  *w += 8;
-  return acc;
-}
+MLF_OCTET_MADD_SOME(mlf_octet_madd_some, int8_t, vldrbq_s16)
+MLF_OCTET_MADD_SOME(mlf_octet_madd_some_s16, int16_t, vld1q_s16)
 
 #endif /* MLF_MVE */
 

@@ -61,25 +61,17 @@ static inline mlf_octet mlf_octet_of(const int32_t *b) {
   return v;
 }
 
-static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, const int8_t **w,
-                                            int32_t n) {
-  for (int32_t k = 0; k < n; k++) {
-    int32_t *const sum = &acc.half[k % 2].lane[k / 2];
-    *sum += (int32_t)x[k] * (int32_t)(*w)[k];
+#define MLF_PLAIN_MADD_SOME(name, type) \
+  static inline mlf_octet name(mlf_octet acc, const int8_t *x, const type **w, int32_t n) { \
+    for (int32_t k = 0; k < n; k++) { \
+      acc.half[k % 2].lane[k / 2] += (int32_t)x[k] * (int32_t)(*w)[k]; \
+    } \
+    *w += 8; \
+    return acc; \
   }
-  *w += 8;
-  return acc;
-}
 
-static inline mlf_octet mlf_octet_madd_some_s16(mlf_octet acc, const int8_t *x, const int16_t **w,
-                                                int32_t n) {
-  for (int32_t k = 0; k < n; k++) {
-    int32_t *const sum = &acc.half[k % 2].lane[k / 2];
-    *sum += (int32_t)x[k] * (int32_t)(*w)[k];
-  }
-  *w += 8;
-  return acc;
-}
+MLF_PLAIN_MADD_SOME(mlf_octet_madd_some, int8_t)
+MLF_PLAIN_MADD_SOME(mlf_octet_madd_some_s16, int16_t)
 
 #define MLF_OCTET_MADD(acc, x, offset, w) acc = mlf_octet_madd_some(acc, (x) + (offset), &(w), 8)
 #define MLF_OCTET_MADD_S16(acc, x, offset, w) \
@@ -118,33 +110,24 @@ static inline mlf_octet mlf_pair_dot(mlf_pair_first first, const int8_t *x, cons
   return sums;
 }
 
-static inline mlf_octet mlf_row_dot(const int8_t *x, const int8_t **w, int32_t groups,
-                                    const int32_t *b) {
-  mlf_octet sums = mlf_octet_of(b);
-  for (int32_t g = 0; g < groups; g++) {
-    for (int32_t k = 0; k < 8; k++) {
-      for (int32_t i = 0; i < 16; i++) {
-        sums.half[k % 2].lane[k / 2] += (int32_t)x[16 * g + i] * (int32_t)(*w)[16 * k + i];
-      }
-    }
-    *w += 128;
+/* Defines the sums of eight channels and their biases b, of elements less a number. */
+#define MLF_PLAIN_ROW_DOT(name, type, less) \
+  static inline mlf_octet name(const type *x, const int8_t **w, int32_t groups, \
+                               const int32_t *b) { \
+    mlf_octet sums = mlf_octet_of(b); \
+    for (int32_t g = 0; g < groups; g++) { \
+      for (int32_t k = 0; k < 8; k++) { \
+        for (int32_t i = 0; i < 16; i++) { \
+          sums.half[k % 2].lane[k / 2] += (x[16 * g + i] - (less)) * (*w)[16 * k + i]; \
+        } \
+      } \
+      *w += 128; \
+    } \
+    return sums; \
   }
-  return sums;
-}
 
-static inline mlf_octet mlf_row_dot_u8(const uint8_t *x, const int8_t **w, int32_t groups,
-                                       const int32_t *b) {
-  mlf_octet sums = mlf_octet_of(b);
-  for (int32_t g = 0; g < groups; g++) {
-    for (int32_t k = 0; k < 8; k++) {
-      for (int32_t i = 0; i < 16; i++) {
-        sums.half[k % 2].lane[k / 2] += ((int32_t)x[16 * g + i] - 128) * (int32_t)(*w)[16 * k + i];
-      }
-    }
-    *w += 128;
-  }
-  return sums;
-}
+MLF_PLAIN_ROW_DOT(mlf_row_dot, int8_t, 0)
+MLF_PLAIN_ROW_DOT(mlf_row_dot_u8, uint8_t, 128)
 
 static inline mlf_quad mlf_quad_at(const int32_t *from) {
   mlf_quad v;

@@ -28,18 +28,7 @@ static inline void mlf_mve_fill_s16(int16_t *to, int32_t value, int32_t n) {
                    : "q0", "lr", "cc", "memory");
 }
 
-/* b[k] + the products of 8 * groups halfwords of x with those of channel k, whose weights lie in
- * turns of eight. `w` moves on. */
-static inline mlf_quad mlf_quad_dot_s16(const int16_t *x, const int8_t **w, int32_t groups,
-                                        const int32_t *b) {
-  int32_t sum0 = b[0];
-  int32_t sum1 = b[1];
-  int32_t sum2 = b[2];
-  int32_t sum3 = b[3];
-  mlf_quad sums;
-  MLF_QUAD_DOT("vldrh.16", "vldrb.s16", "8", "vmladava.s16", "+&l");
-  return sums;
-}
+MLF_QUAD_DOT(mlf_quad_dot_s16, int16_t, "vldrh.16", "vldrb.s16", "8", "vmladava.s16", "+&l")
 
 /* The even half is of x, the odd one of as many halfwords that follow it. */
 MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot_s16(const int16_t *x, const int8_t **w,

@@ -70,38 +70,30 @@ static inline void mlf_simd_widen_u8(const uint8_t *from, int16_t *to, int32_t n
   }
 }
 
-/* Pairs of int16: to[2i] is a[i], to[2i + 1] is b[i]. */
-static inline void mlf_simd_pairs_s8(const int8_t *a, const int8_t *b, int16_t *to, int32_t n) {
-  int32_t i = 0;
+/* Defines pairs of int16: to[2i] is a[i], to[2i + 1] is b[i]. */
 #if defined(__AVX2__)
-  for (; i + 8 <= n; i += 8) {
-    const __m128i first = _mm_loadl_epi64((const __m128i *)(const void *)(a + i));
-    const __m128i second = _mm_loadl_epi64((const __m128i *)(const void *)(b + i));
-    const __m256i wide = _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(first, second));
-    memcpy(to + 2 * i, &wide, sizeof wide);
+#define MLF_SIMD_PAIRS_OF_EIGHT(widen) \
+  for (; i + 8 <= n; i += 8) { \
+    const __m128i first = _mm_loadl_epi64((const __m128i *)(const void *)(a + i)); \
+    const __m128i second = _mm_loadl_epi64((const __m128i *)(const void *)(b + i)); \
+    const __m256i wide = widen(_mm_unpacklo_epi8(first, second)); \
+    memcpy(to + 2 * i, &wide, sizeof wide); \
   }
+#else
+#define MLF_SIMD_PAIRS_OF_EIGHT(widen)
 #endif
-  for (; i < n; i++) {
-    to[2 * i] = a[i];
-    to[2 * i + 1] = b[i];
+#define MLF_SIMD_PAIRS(name, type, widen) \
+  static inline void name(const type *a, const type *b, int16_t *to, int32_t n) { \
+    int32_t i = 0; \
+    MLF_SIMD_PAIRS_OF_EIGHT(widen) \
+    for (; i < n; i++) { \
+      to[2 * i] = a[i]; \
+      to[2 * i + 1] = b[i]; \
+    } \
   }
-}
 
-static inline void mlf_simd_pairs_u8(const uint8_t *a, const uint8_t *b, int16_t *to, int32_t n) {
-  int32_t i = 0;
-#if defined(__AVX2__)
-  for (; i + 8 <= n; i += 8) {
-    const __m128i first = _mm_loadl_epi64((const __m128i *)(const void *)(a + i));
-    const __m128i second = _mm_loadl_epi64((const __m128i *)(const void *)(b + i));
-    const __m256i wide = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(first, second));
-    memcpy(to + 2 * i, &wide, sizeof wide);
-  }
-#endif
-  for (; i < n; i++) {
-    to[2 * i] = a[i];
-    to[2 * i + 1] = b[i];
-  }
-}
+MLF_SIMD_PAIRS(mlf_simd_pairs_s8, int8_t, _mm256_cvtepi8_epi16)
+MLF_SIMD_PAIRS(mlf_simd_pairs_u8, uint8_t, _mm256_cvtepu8_epi16)
 
 /* Signed bytes as unsigned ones, 128 larger. */
 static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) {

@@ -72,7 +72,7 @@ def _lines(v: View, name: str, lanes: int, each: float) -> Kernel | None:
             *([] if direct else [scratch]),
         ),
         cost=(loads * each + stores * 3.0) / lanes + runs * 12.0 + rows * 10.0,
-        includes=("mlf/maxima.h",),
+        includes=("mlf/mve_maxima.h" if lanes * bytes_ == 16 else "mlf/maxima.h",),
         overlap=made.overlap,
     )
 
