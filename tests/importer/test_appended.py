@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from batch import Job, run_jobs
+from batch import Job, run_models
 from onnx import parser
-from oracle import onnxruntime_float
+from oracle import assert_equals_onnxruntime
 
 from mlftool.compile import ModuleSpec, compile_module
 from mlftool.errors import MlfError
@@ -69,24 +69,14 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
-    made = {
-        name: Job(parser.parse_model(HEAD + text), feeds, name=name, shapes=shapes)
-        for name, (text, shapes, feeds) in CASES.items()
-    }
-    run_jobs(list(made.values()), tmp_path_factory.mktemp("appended"))
-    return made
+    return run_models(HEAD, CASES, tmp_path_factory.mktemp("appended"))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_equals_onnxruntime(name: str, jobs: dict[str, Job]) -> None:
     job = jobs[name]
     assert not job.failure, job.failure
-    wanted = onnxruntime_float(job.model, job.feeds)  # type: ignore[arg-type]
-    for got, want in zip(job.results, wanted, strict=True):
-        box = got["y"]
-        if "y.shape" in got:
-            box = box[tuple(slice(0, n) for n in got["y.shape"])]
-        np.testing.assert_array_equal(box, want["y"])
+    assert_equals_onnxruntime(job.model, job.feeds, job.results)
 
 
 def test_the_remedy_names_the_models_own_output() -> None:

@@ -70,11 +70,12 @@ def test_placements_never_overlap(intervals: list[Interval]) -> None:
     assert best_placement(intervals, bound) == placed
 
 
+PAIR = st.tuples(st.integers(-400, 99), st.integers(99, 400))
+DISTANCES = st.lists(PAIR, min_size=30, max_size=30)  # of two blocks that may overlap
+
+
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(
-    interval_sets(),
-    st.lists(st.tuples(st.integers(-400, 99), st.integers(99, 400)), min_size=30, max_size=30),
-)
+@given(interval_sets(), DISTANCES)
 def test_only_what_may_overlap_does(
     intervals: list[Interval], distances: list[tuple[int, int]]
 ) -> None:
@@ -93,10 +94,7 @@ def test_only_what_may_overlap_does(
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    interval_sets(),
-    st.lists(st.tuples(st.integers(-400, 99), st.integers(99, 400)), min_size=30, max_size=30),
-)
+@given(interval_sets(), DISTANCES)
 def test_first_fit_is_the_lowest_place(
     intervals: list[Interval], distances: list[tuple[int, int]]
 ) -> None:

@@ -31,11 +31,14 @@ __all__ = [
     "compile_job",
     "compile_model",
     "run_jobs",
+    "run_models",
     "write_headers",
     "write_sources",
 ]
 
 Array = np.ndarray[Any, Any]
+# Name -> the text of a model, bounds of its tensors, samples.
+Cases = Mapping[str, tuple[str, Mapping[str, tuple[int, ...]], Sequence[dict[str, Array]]]]
 OPTIMISED: set[tuple[str, str]] = set()  # operators with kernels that it has seen in this process
 
 
@@ -99,6 +102,16 @@ def compile_model(
 ) -> Module:
     """The compiler's own result for a model in memory or in a file."""
     return compile_module(ModuleSpec(model, name, target, executor, input_shapes=shapes or {}))
+
+
+def run_models(head: str, cases: Cases, work: Path) -> dict[str, Job]:
+    """Models in onnx's text after `head`, with bounds and samples, by their names, as they ran."""
+    jobs = {
+        name: Job(onnx.parser.parse_model(head + text), feeds, name=name, shapes=shapes)
+        for name, (text, shapes, feeds) in cases.items()
+    }
+    run_jobs([*jobs.values()], work)
+    return jobs
 
 
 def program_of(module: Module, feeds: Sequence[dict[str, Array]]) -> Program:
