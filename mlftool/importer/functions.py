@@ -17,6 +17,9 @@ from mlftool.importer.optimisers import is_optimiser, is_whole
 from mlftool.onnx_rules.protos import domain_of, names_in, op_name
 from mlftool.onnx_rules.scope import Refuse, Scope
 
+_Names = Callable[[str], str]
+_Given = Mapping[str, AttributeProto]
+
 
 def has_body(node: NodeProto, opset: int) -> bool:
     """Whether the operator is defined by others, by the standard or by us."""
@@ -95,7 +98,7 @@ def with_names_of(
 
     result = []
     for k, inner in enumerate(body.node):
-        copy = _copy(inner, renamed, attributes)
+        copy = renamed_copy(inner, renamed, attributes)
         copy.name = f"{node.name or op_name(node)}/{inner.name or f'{inner.op_type}_{k}'}"
         result.append(copy)
     return result + same
@@ -110,7 +113,7 @@ def _prefix(scope: Scope, hint: str, body: FunctionProto) -> str:
     return hint
 
 
-def _attributes(node: NodeProto, body: FunctionProto, opset: int) -> Mapping[str, AttributeProto]:
+def _attributes(node: NodeProto, body: FunctionProto, opset: int) -> _Given:
     """What the body's references to attributes mean: as given, else the defaults."""
     known = _schema(node, opset).attributes if opset else {}
     defaults = {k: a.default_value for k, a in known.items() if a.default_value.name}
@@ -118,25 +121,14 @@ def _attributes(node: NodeProto, body: FunctionProto, opset: int) -> Mapping[str
     return {**defaults, **stated, **{a.name: a for a in node.attribute}}
 
 
-def renamed_copy(node: NodeProto, renamed: Callable[[str], str]) -> NodeProto:
+def renamed_copy(node: NodeProto, renamed: _Names, attributes: _Given | None = None) -> NodeProto:
     """`node` with other names, also inside its subgraphs."""
-    return _copy(node, renamed, {})
-
-
-def _copy(
-    inner: NodeProto, renamed: Callable[[str], str], attributes: Mapping[str, AttributeProto]
-) -> NodeProto:
     copy = NodeProto()
-    _renamed_node(copy, inner, renamed, attributes)
+    _renamed_node(copy, node, renamed, attributes or {})
     return copy
 
 
-def _renamed_node(
-    copy: NodeProto,
-    inner: NodeProto,
-    renamed: Callable[[str], str],
-    attributes: Mapping[str, AttributeProto],
-) -> None:
+def _renamed_node(copy: NodeProto, inner: NodeProto, renamed: _Names, attributes: _Given) -> None:
     """Each message is written where it stays: a copy of a subgraph at each level of nested ones
     would take time and memory with the square of their depth."""
     _fill(copy, inner, ("input", "output", "attribute"))
@@ -152,10 +144,7 @@ def _renamed_node(
 
 
 def _renamed_graphs(
-    copy: AttributeProto,
-    attribute: AttributeProto,
-    renamed: Callable[[str], str],
-    attributes: Mapping[str, AttributeProto],
+    copy: AttributeProto, attribute: AttributeProto, renamed: _Names, attributes: _Given
 ) -> None:
     """Names inside a subgraph follow the names outside, so that captures stay captures."""
     _fill(copy, attribute, ("g", "graphs"))
@@ -167,10 +156,7 @@ def _renamed_graphs(
 
 
 def _renamed_graph(
-    copy: GraphProto,
-    graph: GraphProto,
-    renamed: Callable[[str], str],
-    attributes: Mapping[str, AttributeProto],
+    copy: GraphProto, graph: GraphProto, renamed: _Names, attributes: _Given
 ) -> None:
     _fill(copy, graph, ("node",))
     for info in (*copy.input, *copy.output, *copy.value_info, *copy.initializer):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
@@ -12,6 +13,12 @@ def halves(totals: Sequence[int], upper: bool) -> list[int]:
     """Pads of each axis, first those before it; of an odd number, more after it if `upper`."""
     small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
     return small + large if upper else large + small
+
+
+def placed(attrs: Mapping[str, Any], rank: int) -> tuple[Sequence[int], ...]:
+    """Strides, dilations and pads of windows over `rank` axes, as given or implied."""
+    named = (("strides", [1] * rank), ("dilations", [1] * rank), ("pads", [0] * (2 * rank)))
+    return tuple(attrs.get(name) or implied for name, implied in named)
 
 
 def spelt_window(scope: Scope, d: Draft) -> None:
@@ -25,9 +32,7 @@ def spelt_window(scope: Scope, d: Draft) -> None:
         d.attrs["kernel_shape"] = list(spatial)
     weights = d.types[3 if d.op == "QLinearConv" else 1] if "Conv" in d.op else None
     kernel = d.attrs.get("kernel_shape") or (list(weights.shape[2:]) if weights else [])
-    strides = d.attrs.get("strides") or [1] * len(spatial)
-    dilations = d.attrs.get("dilations") or [1] * len(spatial)
-    pads = d.attrs.get("pads") or [0] * (2 * len(spatial))
+    strides, dilations, pads = placed(d.attrs, len(spatial))
     auto_pad = d.attrs.pop("auto_pad", "NOTSET")
     same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
     if same:

@@ -9,10 +9,11 @@ from it on MLPerf's anomaly detector, whose layers cancel almost completely.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -105,37 +106,30 @@ def blocked(
     if nibbles and not (q and are_nibbles(c, q)):
         return None
     columns = of_group(c, byte_columns if q else float_columns)
-    stored = None if q else _stored(c, columns, narrow)
-    if not (q or stored):
+    packed = (
+        _packed_bytes(c, q, columns, requantised, nibbles)
+        if q
+        else _packed_floats(c, columns, narrow)
+    )
+    if packed is None:
         return None
-    form = requantised(c, q, columns) if q and requantised else None
-    entries = stores(c, q, rows, columns, columns, form.text if form else None)
+    entries = stores(c, q, rows, columns, columns, packed.text)
     first = entries[0].store
-    ctype = v.x(0).dtype.c
-    extra: tuple[Operand, ...] = ()
-    if q:
-        bias = pad_rows(folded_bias(c, q).astype(np.int32), columns)
-        weights = nibble_rows(c) if nibbles else pad_rows(c.weights.reshape(c.oc, -1), columns)
-        extra = form.operands if form else (scale_operand(q, columns),)
-        extra += _zero_points(q, columns)
-    elif stored:
-        bias, weights, extra = pad_rows(c.bias, columns), stored.weights, stored.operands
-    w = Operand("w", of(weights).c, "const", array=weights)
-    b = Operand("b", "int32_t" if q else "float", "const", array=bias)
-    operands = [*around(v, w, b, *extra, *first.operands)]
+    w = Operand("w", of(packed.weights).c, "const", array=packed.weights)
+    b = Operand("b", of(packed.bias).c, "const", array=packed.bias)
+    operands = [*around(v, w, b, *packed.operands, *first.operands)]
     if grouped or (not c.dense and (c.padded or c.dilations[1] != 1)):
         size = rows * c.depth * c.group * v.x(0).dtype.bytes
-        operands.append(Operand("patch", ctype, "scratch", bytes=size))
+        operands.append(Operand("patch", v.x(0).dtype.c, "scratch", bytes=size))
     products = c.tiled(rows, columns)
-    includes = form.includes if form else stored.includes if stored else ()
     return Kernel(
-        "portable.nibbles" if nibbles else f"portable.{stored.name if stored else 'blocked'}",
+        f"portable.{packed.name}",
         "contract_s8.c.j2" if q else "contract_f32.c.j2",
         {
             **geometry(c),
             **({"dense": True} if grouped else {}),
             **{"rows": rows, "columns": columns, "stores": entries},
-            **{"nibbles": nibbles, "stored": stored.type if stored else ""},
+            **{"nibbles": nibbles, "stored": packed.type},
             **numbers({"blocks": blocks(c), "block": min(BLOCK, c.depth)}),
             "fill": q.x_zero_point if q else "0.0f",
             "minus": partial(weight_zero_point, q),
@@ -143,35 +137,52 @@ def blocked(
         tuple(operands),
         cost=products * (_UNPACKED if nibbles else 2.6 if q else 1.0)
         + c.pixels * (c.oc * 12.0 + grouped * c.depth * c.group * 4.0),
-        operations=products * PRODUCT + products / rows * stored.each if stored else NOTHING,
+        operations=NOTHING if q else products * PRODUCT + products / rows * packed.each,
         macs=c.macs,
-        includes=("mlf/kernel.h", *includes, *first.includes),
+        includes=("mlf/kernel.h", *packed.includes, *first.includes),
         inplace=first.inplace,
         parametric=True,
     )
 
 
 @frozen
-class _Floats:
-    """How float weights stand in flash."""
+class _Packed:
+    """How weights and biases are in flash, and what reads them."""
 
     weights: Array
+    bias: Array
     name: str = "blocked"  # of kernels that read them
-    type: str = "float"  # or "bytes", or that of Halves
+    type: str = "float"  # or "bytes", that of Halves, or "" of quantised ones
     operands: tuple[Operand, ...] = ()
     each: Operations = NOTHING  # for each weight, beyond loading it
     includes: tuple[str, ...] = ()
+    text: Callable[[str, str], str] | None = None  # of what is stored, in a form of its own
 
 
-def _stored(c: Contraction, columns: int, narrow: bool) -> _Floats | None:
+def _packed_bytes(
+    c: Contraction, q: Quantisation, columns: int, requantised: Requantised | None, nibbles: bool
+) -> _Packed:
+    weights = nibble_rows(c) if nibbles else pad_rows(c.weights.reshape(c.oc, -1), columns)
+    bias = pad_rows(folded_bias(c, q).astype(np.int32), columns)
+    form, zeros = requantised and requantised(c, q, columns), _zero_points(q, columns)
+    made = _Packed(weights, bias, "nibbles" if nibbles else "blocked", "")
+    if not form:
+        return replace(made, operands=(scale_operand(q, columns), *zeros))
+    operands = (*form.operands, *zeros)
+    return replace(made, operands=operands, includes=form.includes, text=form.text)
+
+
+def _packed_floats(c: Contraction, columns: int, narrow: bool) -> _Packed | None:
     """As floats, or `narrow`: in the smallest form, if there is one."""
+    bias = pad_rows(c.bias, columns)
     if not narrow:
-        return _Floats(pack_rows(c.weights, columns))
+        return _Packed(pack_rows(c.weights, columns), bias)
     if found := of_rows(c.weights):
         scales = Operand("scales", "float", "const", array=pad_rows(found[0], columns))
-        return _Floats(pack_rows(found[1], columns), "scaled", "bytes", (scales,), _SCALED)
+        return _Packed(pack_rows(found[1], columns), bias, "scaled", "bytes", (scales,), _SCALED)
     if half := halves(pack_rows(c.weights, columns)):
-        return _Floats(half.words, "halves", half.type, (), half.each, ("mlf/convert.h",))
+        headers = ("mlf/convert.h",)
+        return _Packed(half.words, bias, "halves", half.type, (), half.each, headers)
     return None
 
 
@@ -275,23 +286,18 @@ def contract(v: View) -> Kernel:
     return depthwise(v) or blocked(v, 2, floats, byte_columns=integers) or any_rank(v)
 
 
+def _windows(s: Site, weights: tuple[int, ...]) -> dict[str, Any]:
+    """What Relay's convolutions say of their windows."""
+    data_layout, kernel_layout = LAYOUTS[s.rank - 2]
+    sizes = {"channels": weights[0], "kernel_size": list(weights[2:])}
+    layouts = {"data_layout": data_layout, "kernel_layout": kernel_layout}
+    return {**window(s), "groups": s.attr("group", 1), **sizes, **layouts}
+
+
 def _relay_conv(s: Site) -> str | None:
-    n = s.rank - 2
-    if n not in LAYOUTS:
+    if s.rank - 2 not in LAYOUTS:
         return None
-    weights = s.type(1).shape
-    data_layout, kernel_layout = LAYOUTS[n]
-    y = s.call(
-        f"nn.conv{n}d",
-        s.arg(0),
-        s.arg(1),
-        **window(s),
-        groups=s.attr("group", 1),
-        channels=weights[0],
-        kernel_size=list(weights[2:]),
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-    )
+    y = s.call(f"nn.conv{s.rank - 2}d", s.arg(0), s.arg(1), **_windows(s, s.type(1).shape))
     return s.call("nn.bias_add", y, s.arg(2)) if s.has(2) else y
 
 
@@ -312,18 +318,9 @@ def _relay_gemm(s: Site) -> str:
 def _relay_qlinear_conv(s: Site) -> str | None:
     if s.rank != 4 or str(s.type(1).dtype) != "float32":
         return None
-    weights = s.type(3).shape
-    y = s.call(
-        "qnn.conv2d",
-        *(s.arg(0), s.arg(3), zero_point(s, 2), zero_point(s, 5), scale_of(s, 1), scale_of(s, 4)),
-        **window(s),
-        groups=s.attr("group", 1),
-        channels=weights[0],
-        kernel_size=list(weights[2:]),
-        data_layout="NCHW",
-        kernel_layout="OIHW",
-        out_dtype="int32",
-    )
+    zeros, scales = (zero_point(s, 2), zero_point(s, 5)), (scale_of(s, 1), scale_of(s, 4))
+    said = {**_windows(s, s.type(3).shape), "out_dtype": "int32"}
+    y = s.call("qnn.conv2d", s.arg(0), s.arg(3), *zeros, *scales, **said)
     if s.has(8):
         y = s.call("nn.bias_add", y, s.arg(8))
     return requantise(s, y, (1, 4), (6, 7))

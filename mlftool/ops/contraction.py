@@ -17,6 +17,7 @@ from mlftool.ir.dtype import int32, of
 from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number, numbers
 from mlftool.ir.rounding import FactorError, Rounding, parts, rescaled
+from mlftool.onnx_rules.windows import placed
 from mlftool.ops.base import (
     OPS,
     Contracts,
@@ -212,9 +213,8 @@ def _shape_of(v: View) -> Contraction:
     if operands.layout in (Layout.CONVOLUTION, Layout.TRANSPOSED):
         shape, out = v.x(0).shape, v.y.shape
         rank = len(shape) - 2
-        pads = tuple(v.attr("pads", (0,) * (2 * rank)))
+        strides, dilations, pads = map(tuple, placed(v.core.attrs, rank))
         kernel = tuple(v.attr("kernel_shape") or v.x(operands.weights).shape[2:])
-        strides, dilations = (tuple(v.attr(n, (1,) * rank)) for n in ("strides", "dilations"))
         window = (shape[1:-1], out[1:-1], kernel, strides, dilations, pads[:rank])
         return Contraction(v, shape[0], shape[-1], out[-1], *window, v.attr("group", 1))
     m, k = v.x(0).shape

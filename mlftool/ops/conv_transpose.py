@@ -18,7 +18,7 @@ from mlftool.ir.operations import of_text, times
 from mlftool.onnx_rules.boxes import OF_BATCHES
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
-from mlftool.onnx_rules.windows import halves
+from mlftool.onnx_rules.windows import halves, placed
 from mlftool.ops.base import Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
 from mlftool.ops.contract_computed import spatial_axes
 from mlftool.ops.contraction import (
@@ -105,8 +105,7 @@ def _same(f: Facts) -> str:
         return ""
     if x is None or w is None:
         return ""
-    ones = [1] * len(extra)
-    strides, dilations = f.attrs.get("strides") or ones, f.attrs.get("dilations") or ones
+    strides, dilations, _ = placed(f.attrs, len(extra))
     rows = zip(x[2:], w[2:], strides, dilations, extra, strict=True)
     whole = tuple((n - 1) * s + (k - 1) * d + 1 + e for n, k, s, d, e in rows)
     fits = all(out <= n * s for out, n, s in zip(whole, x[2:], strides, strict=True))
@@ -125,10 +124,8 @@ def _spelt_out(scope: Scope, d: Draft) -> None:
         return
     spatial, kernel = x.shape[2:], w.shape[2:]
     rank = len(spatial)
-    strides = d.attrs.get("strides") or [1] * rank
-    dilations = d.attrs.get("dilations") or [1] * rank
+    strides, dilations, pads = placed(d.attrs, rank)
     extra = d.attrs.pop("output_padding", None) or [0] * rank
-    pads = d.attrs.get("pads") or [0] * (2 * rank)
     auto_pad, stated = d.attrs.pop("auto_pad", "NOTSET"), d.attrs.pop("output_shape", None)
     out = d.out_types[0].shape[2:]
     if stated:  # onnx's inference forgets them where they are less than the input's

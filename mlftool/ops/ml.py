@@ -50,10 +50,6 @@ def floats(s: Steps) -> str:
     return s("Cast", s.x(0), to=FLOAT)
 
 
-def _shape(s: Steps, i: int = 0) -> tuple[int, ...]:
-    return s.type(i).shape
-
-
 def transformed(s: Steps, scores: str, out: int | None) -> None:
     """The scores after `post_transform`."""
     TRANSFORMS[s.attrs.get("post_transform", "NONE")](s, scores, out)
@@ -154,7 +150,7 @@ def labelled(s: Steps, labels: Array, place: str) -> None:
 def _extractor(s: Steps) -> None:
     """A vector is one row."""
     x = s.x(0)
-    if len(_shape(s)) == 1:
+    if len(s.type(0).shape) == 1:
         x = s("Unsqueeze", x, s.const([0], np.int64))
     places = s("Reshape", s.x(1), s.const([-1], np.int64))
     s("Gather", x, places, out=0, axis=-1)
@@ -204,7 +200,7 @@ def _vectorizer(s: Steps) -> None:
     """Columns side by side: of each the first `inputdimensions`, zeros where it has fewer."""
     parts = []
     for i, width in enumerate(s.attrs["inputdimensions"]):
-        value, shape = s("Cast", s.x(i), to=FLOAT), _shape(s, i)
+        value, shape = s("Cast", s.x(i), to=FLOAT), s.type(i).shape
         value = s("Flatten", value, axis=min(1, len(shape) - 1))
         ends = (s.const([n], np.int64) for n in (0, width, 1))
         value = s("Slice", value, *ends)
@@ -241,8 +237,7 @@ def _category_mapper(s: Steps) -> None:
 @ml("LabelEncoder")
 def _label_encoder(s: Steps) -> None:
     """The value of the first key that is equal, or the default."""
-    keys = _table(s, "keys")
-    values = _table(s, "values")
+    keys, values = _table(s, "keys"), _table(s, "values")
     default = s.attrs.get("default_tensor")
     if default is None:
         name, value = {

@@ -6,7 +6,7 @@ import math
 
 from mlftool.ir.dtype import BY_NAME
 from mlftool.ir.graph import View
-from mlftool.ir.operations import NOTHING, of_text, times
+from mlftool.ir.operations import Operations, of_text, times
 from mlftool.ir.relay import Rule, Site
 from mlftool.onnx_rules.boxes import filling, least
 from mlftool.onnx_rules.draft import flattened
@@ -78,10 +78,8 @@ def softmax(v: View) -> Kernel:
     # A per-channel operand is indexed by the last axis, which is `k` or the inner loop's variable.
     store = Store(v, "result", index, _last_axis(shape[-1], inner, flattened))
     exp, log = settle(steps, m.call("exp", away)), v.core.op == "LogSoftmax"
-    scratch: tuple[Operand, ...] = ()
-    each = of_text(exp, row)
-    if n <= KEPT and not log:
-        scratch = (Operand("e", row.c, "scratch", bytes=n * row.bytes),)
+    kept = n <= KEPT and not log
+    scratch = (Operand("e", row.c, "scratch", bytes=n * row.bytes),) if kept else ()
     return Kernel(
         "portable.softmax",
         "softmax.c.j2",
@@ -94,21 +92,13 @@ def softmax(v: View) -> Kernel:
             "type": row.c,
             "away": away,
             "exp": exp,
-            "kept": bool(scratch),
+            "kept": kept,
             "sum": settle(steps, "sum"),
             "log": settle(steps, m.call("log", "sum")) if log else "",
             "store": store,
         },
         (*around(v, *store.operands, x=load.tensor), *scratch),
-        operations=outer
-        * inner
-        * n
-        * (
-            (1 if scratch or log else 2) * each
-            + times(load=2, less=1, choose=1, loop=3, add=1, store=2, whole=3)
-            + (NOTHING if log else times(div=1))
-        )
-        + outer * inner * (times(log=1) if log else NOTHING),
+        operations=outer * inner * _of_line(n, (1 if kept or log else 2) * of_text(exp, row), log),
         includes=(
             "mlf/kernel.h",
             "mlf/math.h" if log or row.bits == 64 else "mlf/exp.h",
@@ -118,6 +108,12 @@ def softmax(v: View) -> Kernel:
         ),
         inplace=((load.tensor,) if load.dtype.bytes == v.out.dtype.bytes else ()) + store.inplace,
     )
+
+
+def _of_line(n: int, powers: Operations, log: bool) -> Operations:
+    """Of n elements along the axis, each with its exponentials."""
+    passes = powers + times(load=2, less=1, choose=1, loop=3, add=1, store=2, whole=3)
+    return n * passes + times(log=1) if log else n * (passes + times(div=1))
 
 
 op(

@@ -311,22 +311,18 @@ def nest(
     """The loops over `axes`, with sums of type `row`; `texts` fill the holes, given the index of an
     element and how many are joined."""
     shape = v.x(0).shape
-    groups = _groups(shape, axes)
-    kept = [g for g in groups if not g[2]]
-    gone = [g for g in groups if g[2]]
-    names = {id(g): f"{'o' if not g[2] else 'r'}{k}" for k, g in enumerate(groups)}
-    index = _sum(names[id(g)] if g[1] == 1 else f"{names[id(g)]} * {g[1]}" for g in groups)
-    target = index_text(row_major([g[0] for g in kept]), [names[id(g)] for g in kept])
-    count = math.prod(g[0] for g in gone)
-    made = texts(index, str(count))
+    groups = [(f"{'r' if g[2] else 'o'}{k}", *g) for k, g in enumerate(_groups(shape, axes))]
+    kept, gone = ([(name, n) for name, n, _, is_gone in groups if is_gone == k] for k in (0, 1))
+    terms = [name if step == 1 else f"{name} * {step}" for name, _, step, _ in groups]
+    made = texts(" + ".join(terms) or "0", str(math.prod(n for _, n in gone)))
     return Kernel(
         "portable.reduce",
         "reduce.c.j2",
         {
-            "outer": [(names[id(g)], g[0]) for g in kept],
-            "inner": [(names[id(g)], g[0]) for g in gone],
-            "block": BLOCK if row.is_float and gone and gone[-1][0] > BLOCK else 0,
-            "y": target,
+            "outer": kept,
+            "inner": gone,
+            "block": BLOCK if row.is_float and gone and gone[-1][1] > BLOCK else 0,
+            "y": index_text(row_major([n for _, n in kept]), [name for name, _ in kept]),
             **made,
         },
         around(v),
@@ -339,10 +335,6 @@ def nest(
 def _joins(texts: Mapping[str, str], row: DType) -> Operations:
     """Of an element: loading it and joining it with the others."""
     return of_text(texts["value"], row) + of_text(texts["step"], row) + times(loop=1)
-
-
-def _sum(terms: object) -> str:
-    return " + ".join(terms) or "0"  # type: ignore[arg-type]
 
 
 def _texts(v: View, index: str, count: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from mlftool.ir.operations import PRODUCT, times
 from mlftool.onnx_rules.boxes import filled, of_batches, static_input
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Next, Outcome, Scope
+from mlftool.onnx_rules.windows import placed
 from mlftool.ops.base import Facts, Kernel, Trait, UnsupportedError, of_form, op, shown
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
@@ -215,23 +216,15 @@ def deform_conv(v: View) -> Kernel:
         raise UnsupportedError(f"DeformConv on {v.x(0)}; supported: two spatial axes")
     kernel: Any = v.x(1).shape[2:]
     group, offsets = v.attr("group", 1), v.attr("offset_group", 1)
-    strides, pads = v.attr("strides") or [1, 1], v.attr("pads") or [0] * 4
+    strides, dilations, pads = placed(v.core.attrs, 2)
+    extents = (*shape, *out[1:])
     return plain_kernel(
         v,
         "deform_conv",
         {
-            "batch": shape[0],
-            "ic": shape[1],
-            "ih": shape[2],
-            "iw": shape[3],
-            "oc": out[1],
-            "oh": out[2],
-            "ow": out[3],
-            "kh": kernel[0],
-            "kw": kernel[1],
-            "strides": strides,
-            "pads": pads,
-            "dilations": v.attr("dilations") or [1, 1],
+            **dict(zip(("batch", "ic", "ih", "iw", "oc", "oh", "ow"), extents, strict=True)),
+            **{"kh": kernel[0], "kw": kernel[1]},
+            **{"strides": strides, "dilations": dilations, "pads": pads},
             "own": shape[1] // group,
             "outputs": out[1] // group,
             "offsets": offsets,

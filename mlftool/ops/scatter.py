@@ -21,6 +21,7 @@ from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope, Work, stepwise
 from mlftool.onnx_rules.steps import Steps, standing_for
+from mlftool.onnx_rules.windows import placed
 from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.indexed import (
@@ -257,9 +258,7 @@ def _blocks_at_run_time(v: View, image: tuple[int, ...]) -> Kernel:
 
 def _columns(v: View, image: tuple[int, ...], block: list[str], head: list[str]) -> Kernel:
     rank, channels = len(image), v.y.shape[1]
-    strides = v.attr("strides") or [1] * rank
-    dilations = v.attr("dilations") or [1] * rank
-    pads = v.attr("pads") or [0] * (2 * rank)
+    strides, dilations, pads = placed(v.core.attrs, rank)
     batch, taps, columns = v.x(0).shape
     statements = ["int32_t tap = i2;", "int32_t column = i3;"]
     for k in reversed(range(rank)):

@@ -146,15 +146,8 @@ def _relay_layer_norm(s: Site) -> str | None:
 
 
 def _relay_lrn(s: Site) -> str:
-    return s.call(
-        "nn.lrn",
-        s.arg(),
-        size=s.attr("size", 1),
-        axis=1,
-        bias=float(s.attr("bias", 1.0)),
-        alpha=float(s.attr("alpha", 1e-4)),
-        beta=float(s.attr("beta", 0.75)),
-    )
+    given = {n: float(s.attr(n, d)) for n, d in (("bias", 1.0), ("alpha", 1e-4), ("beta", 0.75))}
+    return s.call("nn.lrn", s.arg(), size=s.attr("size", 1), axis=1, **given)
 
 
 @expands("MeanVarianceNormalization", traits=(Trait.EARLY,), extents=as_it_is)

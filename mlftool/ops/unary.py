@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -15,14 +14,9 @@ from mlftool.onnx_rules.scope import Scope
 from mlftool.ops import folded
 from mlftool.ops.base import Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
-from mlftool.ops.scalar import Exact, Scalar, compared, integer_of
+from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared, integer_of
 
 MATH = ("mlf/math.h",)
-
-
-def _function(operator: str, name: str) -> None:
-    rule = relay.unary(operator.lower())
-    elementwise(operator, lambda m, a: m.call(name, a), includes=MATH, relay=rule)
 
 
 def _negative(m: Maths, a: Scalar) -> str:
@@ -209,7 +203,11 @@ def _relay_thresholded_relu(s: Site) -> str:
     return s.call("where", above, s.arg(), s.call("zeros_like", s.arg()))
 
 
-def _activation(operator: str, expr: Callable[..., str], rule: Rule) -> None:
+def _function(name: str) -> ExprFn:
+    return lambda m, a: m.call(name, a)
+
+
+def _activation(operator: str, expr: ExprFn, rule: Rule) -> None:
     elementwise(operator, expr, includes=MATH, relay=rule)
 
 
@@ -234,11 +232,10 @@ elementwise(
 )
 elementwise("Clip", _clip, limits=_limits, relay=_relay_clip, older=((11, _bounds_to_inputs),))
 
-for _operator in ("Exp", "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh"):
-    _function(_operator, _operator.lower())
-for _operator in ("Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Ceil", "Floor"):
-    _function(_operator, _operator.lower())
-elementwise("Round", lambda m, a: m.call("rint", a), includes=MATH, relay=_relay_round)
+_FUNCTIONS = "Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Erf Ceil Floor"
+for _name in _FUNCTIONS.split():
+    _activation(_name, _function(_name.lower()), relay.unary(_name.lower()))
+_activation("Round", _function("rint"), _relay_round)
 
 _activation("Sigmoid", _sigmoid, relay.unary("sigmoid"))
 _activation("Softplus", _softplus, _relay_softplus)

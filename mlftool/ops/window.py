@@ -13,7 +13,7 @@ from mlftool.ir.relay import LAYOUTS, Rule, Site, window
 from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
-from mlftool.onnx_rules.windows import spelt_window
+from mlftool.onnx_rules.windows import placed, spelt_window
 from mlftool.ops.base import (
     Attributes,
     Facts,
@@ -49,23 +49,11 @@ def _axes(v: View) -> list[dict[str, int]]:
     """Geometry of each spatial axis, by the names the template uses."""
     shape, out = _channels_last(v)
     rank = len(shape) - 2
-    kernel = tuple(v.attr("kernel_shape"))
-    one = (1,) * rank
-    strides, dilations = tuple(v.attr("strides", one)), tuple(v.attr("dilations", one))
-    pads = tuple(v.attr("pads", (0,) * (2 * rank)))
-    return [
-        {
-            "k": k,
-            "n": shape[k + 1],
-            "o": out[k + 1],
-            "kernel": kernel[k],
-            "stride": strides[k],
-            "dilation": dilations[k],
-            "pad": pads[k],
-            "end": shape[k + 1] + pads[rank + k],
-        }
-        for k in range(rank)
-    ]
+    strides, dilations, pads = placed(v.core.attrs, rank)
+    ends = [n + pad for n, pad in zip(shape[1:-1], pads[rank:], strict=True)]
+    names = ("k", "n", "o", "kernel", "stride", "dilation", "pad", "end")
+    sizes = (shape[1:-1], out[1:-1], v.attr("kernel_shape"), strides, dilations, pads[:rank], ends)
+    return [dict(zip(names, axis, strict=True)) for axis in zip(range(rank), *sizes, strict=True)]
 
 
 def _reaches_outside(v: View) -> bool:
@@ -309,8 +297,7 @@ def lp_pool(v: View) -> Kernel:
 def _unpooled(x: Sequence[int], attrs: Attributes) -> list[int]:
     """The shape that the window of MaxUnpool implies."""
     kernel = attrs["kernel_shape"]
-    strides = attrs.get("strides") or [1] * len(kernel)
-    pads = attrs.get("pads") or [0] * (2 * len(kernel))
+    strides, _, pads = placed(attrs, len(kernel))
     extents = [
         (n - 1) * s - pads[k] - pads[k + len(kernel)] + kernel[k]
         for k, (n, s) in enumerate(zip(x[2:], strides, strict=True))

@@ -3,6 +3,8 @@ or one pixel x eight channels (mlf/vfp.h)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
@@ -20,17 +22,23 @@ from mlftool.targets.kernels import FLOATS, kernel
 
 LEAST = 3  # pixels, for four at a time
 
-
-@kernel(*FLOATS, needs="dsp fpu", unless="fused size")
-def exact(v: View) -> Kernel | None:
-    return in_lanes(v, "exact", 2.2)
+ModeBid = Callable[[View, str, float], "Kernel | None"]
 
 
-@kernel(*FLOATS, needs="dsp fpu fused", unless="size")
-def fused(v: View) -> Kernel | None:
-    return in_lanes(v, "fused", 1.2)
+def float_modes(exact: float, fused: float, unless: str = "") -> Callable[[ModeBid], ModeBid]:
+    """Register a kernel of both float modes, which gets the mode and the instructions of each; in
+    exact mode `unless` the target has a feature."""
+
+    def register(bid: ModeBid) -> ModeBid:
+        without = f"fused size {unless}"
+        kernel(*FLOATS, needs="dsp fpu", unless=without)(lambda v: bid(v, "exact", exact))
+        kernel(*FLOATS, needs="dsp fpu fused", unless="size")(lambda v: bid(v, "fused", fused))
+        return bid
+
+    return register
 
 
+@float_modes(2.2, 1.2)
 def in_lanes(v: View, mode: str, each: float) -> Kernel | None:
     """The kernel with functions of a float mode; `each`: instructions per product."""
     if not packable(v) or v.x(0).dtype.name != "float32":

@@ -13,29 +13,20 @@ from mlftool.ir.holes import Number
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import Contraction, contraction, geometry, packable, pad_rows
 from mlftool.ops.scalar import Store, around
-from mlftool.targets.kernels import FLOATS, kernel
+from mlftool.targets.kernels.vfp import float_modes
 
 LANES, MOST = 4, 8  # channels at a time
 
 
-@kernel(*FLOATS, needs="dsp fpu", unless="fused size pipelined")
-def exact(v: View) -> Kernel | None:
-    """Fewer instructions on every core; not fewer cycles on those whose single loads take one."""
-    return _in_registers(v, "exact", 21.0)
-
-
-@kernel(*FLOATS, needs="dsp fpu fused", unless="size")
-def fused(v: View) -> Kernel | None:
-    return _in_registers(v, "fused", 13.0)
-
-
-def _in_registers(v: View, mode: str, each: float) -> Kernel | None:
-    """With functions of a float mode; `each`: instructions for a tap of eight channels."""
+@float_modes(21.0, 13.0, "pipelined")
+def taps(v: View, mode: str, each: float) -> Kernel | None:
+    """With functions of a float mode; `each`: instructions for a tap of eight channels. In exact
+    mode fewer instructions on every core, but not fewer cycles where a single load takes one."""
     c = of_taps(v)
     if c is None or c.oc % LANES:
         return None
-    taps, wide, narrow = c.kernel[0] * c.kernel[1], c.oc // MOST, c.oc % MOST // LANES
-    cost = c.pixels * (40.0 + wide * (each * taps + 100.0) + narrow * (0.6 * each * taps + 70.0))
+    tap, wide, narrow = each * c.kernel[0] * c.kernel[1], c.oc // MOST, c.oc % MOST // LANES
+    cost = c.pixels * (40.0 + wide * (tap + 100.0) + narrow * (0.6 * tap + 70.0))
     direct = not v.node.body and v.out.dtype.name == "float32"
     params = {"direct": direct, **({} if mode == "exact" else {"fused": True})}
     return in_taps(c, mode, MOST, cost, "mlf/vfp_taps.h", params)
