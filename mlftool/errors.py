@@ -9,8 +9,10 @@ problems collects them all and raises one `MlfError`; nothing else reaches the t
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 
 from mlftool.frozen import frozen, replace
 
@@ -218,6 +220,22 @@ class MlfError(RuntimeError):
 
 
 TVMError = MlfError  # the name that scripts written for TVM catch
+
+
+def exits(main: Callable[[list[str]], int | None]) -> Callable[[list[str]], int]:
+    """A program's `main` that prints problems and returns the command line's exit codes; None is
+    0."""
+
+    @wraps(main)
+    def run(arguments: list[str]) -> int:
+        try:
+            return main(arguments) or 0
+        except MlfError as error:
+            if error.problems:
+                print(error, file=sys.stderr)
+            return error.exit_code
+
+    return run
 
 
 @contextmanager

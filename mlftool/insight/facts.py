@@ -10,8 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mlftool.errors import MlfError, Problem
-from mlftool.files import read_plain
+from mlftool.errors import MlfError
 from mlftool.frozen import field, frozen, replace
 from mlftool.insight.cycles import of_inference
 from mlftool.insight.description import described
@@ -23,7 +22,7 @@ from mlftool.insight.values import constants
 from mlftool.insight.whole import Whole
 from mlftool.ir.graph import Array
 from mlftool.mlf import write_atomically
-from mlftool.mlf.strict import Checked, given
+from mlftool.mlf.strict import Checked, printed
 from mlftool.runtime.boards import Board, find
 from mlftool.runtime.link import footprint, link_firmware
 from mlftool.runtime.runner import run_on_board
@@ -169,12 +168,8 @@ def save(path: Path, found: Sequence[Facts]) -> None:
 
 def read_facts(path: Path) -> tuple[Facts, ...]:
     """Raises MlfError for anything but a file of `save`."""
-    try:
-        data = read_plain(path)
-    except OSError as error:
-        raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
     help = "mlftool diff --save writes one; a model, an archive or a manifest is taken, too"
-    return given(data, _all_read, "MLF0502", str(path), "what mlftool diff --save writes", help)
+    return printed(path, _all_read, "what mlftool diff --save writes", help)
 
 
 def _all_read(top: Checked) -> tuple[Facts, ...]:

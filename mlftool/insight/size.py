@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlftool.errors import MlfError, Problem, one_line
-from mlftool.files import read_plain
+from mlftool.errors import MlfError, one_line
 from mlftool.frozen import frozen, replace
 from mlftool.insight.description import Description, described
 from mlftool.insight.subject import Subject, board_for
 from mlftool.insight.symbols import Symbol, symbols
-from mlftool.mlf.strict import MAX_SIZE, Checked, given
+from mlftool.mlf.strict import MAX_SIZE, Checked, printed
 from mlftool.runtime.link import footprint, link_firmware
 
 USUAL_DEPTH = 3
@@ -249,12 +248,8 @@ def _nameless(tree: Tree) -> Tree:
 
 def read_sizes(path: Path) -> tuple[Size, ...]:
     """What `mlftool size --json` printed. Raises MlfError for anything else."""
-    try:
-        data = read_plain(path)
-    except OSError as error:
-        raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
     help = "mlftool size --json prints one; a model, an archive or a manifest is taken, too"
-    return given(data, _all_read, "MLF0502", str(path), "what mlftool size --json prints", help)
+    return printed(path, _all_read, "what mlftool size --json prints", help)
 
 
 def _all_read(top: Checked) -> tuple[Size, ...]:

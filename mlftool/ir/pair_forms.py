@@ -204,16 +204,23 @@ def _near_steps(a: Terms, b: Terms) -> Array:
     return np.asarray(np.abs((x + y) % 1 - 0.5) < 1 / 256)
 
 
+def _shift(reach: float, bits: int = 30) -> int | None:
+    """The shift with which results that reach so far fit `bits`; None if they reach too far."""
+    reach += 512
+    if not np.isfinite(reach) or reach >= 2**22:
+        return None
+    return min(LARGEST_SHIFT, int(bits - np.ceil(np.log2(reach))))
+
+
 def bias_form(
     a: Side, b: Array, unit: np.float32, results: Array
 ) -> tuple[Biased, Clamped, Array] | None:
     """The form of a sum with constants, and integers in place of the constants."""
     lo, hi = int(results.min()), int(results.max())
     ratio = float(a.scale) / float(unit)
-    reach = ratio * 256 + float(np.abs(b).max(initial=0)) / float(unit) + 512
-    if not np.isfinite(reach) or reach >= 2**22:
+    shift = _shift(ratio * 256 + float(np.abs(b).max(initial=0)) / float(unit))
+    if shift is None:
         return None
-    shift = min(LARGEST_SHIFT, int(30 - np.ceil(np.log2(reach))))
     for d in (0, 1, -1, 2, -2, 3, -3):
         m = round(ratio * 2**shift) + d
         sums = m * a.values[:, None]
@@ -233,10 +240,9 @@ def factor_form(
 ) -> tuple[Scaled, Clamped, Array] | None:
     """The form of a product with constants, in the same way."""
     ratios = float(a.scale) / float(unit) * b.astype(np.float64)
-    reach = float(np.abs(ratios).max(initial=0)) * 256 + 512
-    if not np.isfinite(reach) or reach >= 2**22:
+    shift = _shift(float(np.abs(ratios).max(initial=0)) * 256)
+    if shift is None:
         return None
-    shift = min(LARGEST_SHIFT, int(30 - np.ceil(np.log2(reach))))
     for d in (0, 1, -1, 2, -2):
         m = np.rint(ratios * 2**shift).astype(np.int64) + d
         products = (a.values - a.zero_point)[:, None] * m.reshape(1, -1)
@@ -253,10 +259,9 @@ def slope_form(
     """The form of what is multiplied by constants below zero, in the same way."""
     ratio = float(a.scale) / float(unit)
     slopes = ratio * b.astype(np.float64).reshape(-1)
-    reach = max(ratio, float(np.abs(slopes).max(initial=0))) * 256 + 512
-    if not np.isfinite(reach) or reach >= 2**22:
+    shift = _shift(max(ratio, float(np.abs(slopes).max(initial=0))) * 256, 29)
+    if shift is None:
         return None
-    shift = min(LARGEST_SHIFT, int(29 - np.ceil(np.log2(reach))))
     d = (a.values - a.zero_point)[:, None]
     up, down = d[:, 0] >= 0, d[:, 0] < 0
     start = int(results[up][0, 0]) << shift  # what is added gives the result of 0, too

@@ -10,9 +10,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from mlftool.errors import MlfError, Problem
+from mlftool.files import read_plain
 
 T = TypeVar("T")
 Notes = dict[tuple[str, str], None]
@@ -77,6 +79,15 @@ def given(
         notes = ["is nested too deeply"]
     said = zip(notes, _once(help, len(notes)), strict=True)
     raise MlfError(Problem(code, f"is not {what}: {note}", file, help=help) for note, help in said)
+
+
+def printed(path: Path, read: Callable[[Checked], T], what: str, help: str) -> T:
+    """`given` of a file that mlftool printed before. Raises MlfError, also if it cannot be read."""
+    try:
+        data = read_plain(path)
+    except OSError as error:
+        raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
+    return given(data, read, "MLF0502", str(path), what, help)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

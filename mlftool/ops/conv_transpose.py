@@ -101,9 +101,8 @@ def _same(f: Facts) -> str:
     x, w = f.shape(0), f.shape(1)
     extra = f.attrs.get("output_padding") or []
     mode = f.attrs.get("auto_pad", "NOTSET")
-    if not mode.startswith("SAME") or f.attrs.get("output_shape") or not any(extra):
-        return ""
-    if x is None or w is None:
+    plain = not mode.startswith("SAME") or not any(extra)
+    if x is None or w is None or plain or f.attrs.get("output_shape"):
         return ""
     strides, dilations, _ = placed(f.attrs, len(extra))
     rows = zip(x[2:], w[2:], strides, dilations, extra, strict=True)

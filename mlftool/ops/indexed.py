@@ -37,6 +37,11 @@ def place(terms: Sequence[str], shape: Sequence[int]) -> str:
     return " + ".join(t if s == 1 else f"{t} * {s}" for t, s in pairs) or "0"
 
 
+def along(shape: Sequence[int], axis: int, term: str) -> str:
+    """The same of the loops' indexes, but for that on `axis`."""
+    return place([term if k == axis else f"i{k}" for k in range(len(shape))], shape)
+
+
 def _run(v: View, extent: int) -> int:
     """How many elements to copy at a time, at least one: as many as lie together, unless packed."""
     return 1 if v.y.dtype.packed else max(1, extent)
@@ -191,15 +196,13 @@ def gather_elements(v: View) -> Kernel:
     """y[i...] = x[i...] with the index along `axis` taken from indices[i...]."""
     shape = v.x(0).shape
     axis = v.attr("axis", 0) % len(shape)
-    terms = [f"i{k}" for k in range(len(shape))]
-    linear = index_text(row_major(v.y.shape))
-    terms[axis] = f"mlf_index(indices[{linear}], {shape[axis]})"
+    at = f"mlf_index(indices[{index_text(row_major(v.y.shape))}], {shape[axis]})"
     return copied(
         v,
         "gather_elements",
         v.y.shape,
         "at",
-        statements=[f"const int32_t at = {place(terms, shape)};"],
+        statements=[f"const int32_t at = {along(shape, axis, at)};"],
         reads=[tensor_operand(v.graph, "indices", v.core.inputs[1])],
     )
 
@@ -290,13 +293,11 @@ def reverse_sequence(v: View) -> Kernel:
     """The first `lengths[b]` steps of each batch backwards, the others as they are."""
     shape = v.x(0).shape
     time, batch = v.attr("time_axis", 0) % len(shape), v.attr("batch_axis", 1) % len(shape)
-    terms = [f"i{k}" for k in range(len(shape))]
-    terms[time] = "at"
     return copied(
         v,
         "reverse_sequence",
         shape,
-        place(terms, shape),
+        along(shape, time, "at"),
         statements=[
             f"const int32_t length = mlf_clamp_index(lengths[i{batch}], 0, {shape[time]});",
             f"const int32_t at = i{time} < length ? length - 1 - i{time} : i{time};",

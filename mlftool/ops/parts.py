@@ -368,8 +368,7 @@ def concat(v: View) -> Kernel:
     if v.y.dtype.packed:
         raise UnsupportedError(f"Concat of {v.y.dtype}; supported: types of whole bytes")
     axis = v.attr("axis") % len(v.y.shape)
-    inner = math.prod(v.y.shape[axis + 1 :])
-    outer = math.prod(v.y.shape[:axis])
+    outer, inner = math.prod(v.y.shape[:axis]), math.prod(v.y.shape[axis + 1 :])
     operands, parts, offset = [], [], 0
     for k, name in enumerate(v.core.inputs):
         type_ = v.type(name)

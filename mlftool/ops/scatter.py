@@ -25,6 +25,7 @@ from mlftool.onnx_rules.windows import placed
 from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.indexed import (
+    along,
     coordinates,
     elements_fit,
     from_front,
@@ -160,13 +161,12 @@ def scatter_elements(v: View) -> Kernel:
     """y[i...], its index along `axis` taken from indices[i...], is updates[i...]."""
     shape, dims = v.x(0).shape, v.x(1).shape
     axis = v.attr("axis", 0) % len(shape)
-    terms = [f"i{k}" for k in range(len(shape))]
-    terms[axis] = f"mlf_index(indices[{index_text(row_major(dims))}], {shape[axis]})"
+    at = f"mlf_index(indices[{index_text(row_major(dims))}], {shape[axis]})"
     return scattered(
         v,
         "scatter_elements",
         dims,
-        [f"const int32_t at = {place(terms, shape)};"],
+        [f"const int32_t at = {along(shape, axis, at)};"],
         reads={"x": 0, "indices": 1, "updates": 2},
         reduction=_reduction(v),
     )
@@ -222,19 +222,18 @@ def tensor_scatter(v: View) -> Kernel:
     shape, dims = v.x(0).shape, v.x(1).shape
     axis = v.attr("axis", -2) % len(shape)
     n = shape[axis]
-    terms = [f"i{k}" for k in range(len(shape))]
     circular = v.attr("mode", "linear") == "circular"
     start = f"mlf_index(starts[i0], {n})" if v.has(2) else "0"
     if circular and v.has(2):  # it may count rounds
         start = f"mlf_wrap((int32_t)(starts[i0] % {n}), {n})"
-    terms[axis] = f"(({start} + i{axis}) % {n})" if circular else f"({start} + i{axis})"
+    at = f"(({start} + i{axis}) % {n})" if circular else f"({start} + i{axis})"
     return scattered(
         v,
         "tensor_scatter",
         dims,
-        [f"const int32_t at = {place(terms, shape)};"],
+        [f"const int32_t at = {along(shape, axis, at)};"],
         reads={"x": 0, "updates": 1, **({"starts": 2} if v.has(2) else {})},
-        inside="" if circular else f"{terms[axis]} < {n}",
+        inside="" if circular else f"{at} < {n}",
     )
 
 

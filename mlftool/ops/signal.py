@@ -36,8 +36,6 @@ from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import plain_kernel
 from mlftool.ops.scalar import literal, read_by, settle
 
-MATHS = ("mlf/math.h",)
-
 
 def _float_only(v: View, rank: int = 0) -> None:
     if rank not in (0, len(v.y.shape)):  # as declared, where it follows from values
@@ -240,7 +238,7 @@ def mel_weight_matrix(v: View) -> Kernel:
         {"bins": bins, "mels": mels, "type": v.y.dtype.c},
         (*reads, edges, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
         operations=v.y.elements * times(loop=1, store=1, whole=8, choose=2, div=1),
-        includes=("mlf/kernel.h", *MATHS, "mlf/index.h"),
+        includes=("mlf/kernel.h", "mlf/math.h", "mlf/index.h"),
     )
 
 
@@ -261,7 +259,7 @@ def _eliminated(v: View, template: str, many: float) -> Kernel:
     }
     work = Operand("a", row.c, "scratch", bytes=n * n * row.bytes)
     operations = v.x(0).elements * n * many * (PRODUCT + STEP)
-    return plain_kernel(v, template, params, work, operations=operations, includes=MATHS)
+    return plain_kernel(v, template, params, work, operations=operations, includes=("mlf/math.h",))
 
 
 @op("Det", extents=OF_MATRICES)

@@ -4,6 +4,7 @@ which are integers or strings."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count, pairwise
 from typing import Any
 
@@ -24,6 +25,15 @@ from mlftool.ops.scalar import Exact, Scalar, around, c_string
 from mlftool.regex.automaton import tables
 
 UNLIMITED = 1 << 30  # pieces
+
+
+@contextmanager
+def _supported(what: str) -> Iterator[None]:
+    """Raises UnsupportedError for texts and patterns that a device cannot hold."""
+    try:
+        yield
+    except ValueError as error:
+        raise UnsupportedError(f"{what}: {error}") from None
 
 
 def _concat(m: Maths, a: Scalar, b: Scalar) -> str:
@@ -52,10 +62,8 @@ elementwise("com.microsoft.MurmurHash3", _hash, result=_hashes, signature=HASH)
 def full_match(v: View) -> Kernel:
     """Whether the whole of each string is of the pattern: one step of an automaton per byte."""
     pattern = str(v.attr("pattern", ""))
-    try:
+    with _supported(f"pattern '{pattern}'"):
         made = tables(pattern)
-    except ValueError as error:
-        raise UnsupportedError(f"pattern '{pattern}': {error}") from None
     match = f"mlf_string_matches(&x[i0], column, next, {made.columns}, {made.starts[0]})"
     return Kernel(
         "portable.regex",
@@ -125,10 +133,8 @@ def normalize(v: View) -> Kernel:
         raise UnsupportedError(f"locale {locale}; supported: C, POSIX and others than tr and az")
     words = list(v.attr("stopwords") or [])
     folded = not v.attr("is_case_sensitive", 0)
-    try:
+    with _supported("stop word"):
         table = slots(np.array(words, object))
-    except ValueError as error:
-        raise UnsupportedError(f"stop word: {error}") from None
     return boxed(
         v,
         "strings_normalize",
@@ -165,11 +171,9 @@ def tokenize(v: View) -> Kernel:
     pattern, separators = str(v.attr("tokenexp", "")), list(v.attr("separators") or [])
     if v.attr("mark") or (not pattern and len(separators) != 1):
         raise UnsupportedError("marks or several separators; supported: tokenexp, one separator")
-    try:
+    with _supported(f"pattern '{pattern or separators[0]}'"):
         made = tables(pattern or separators[0] or "(?s:.)", search=True)
         pad = c_string(str(v.attr("pad_value")))
-    except ValueError as error:
-        raise UnsupportedError(f"pattern '{pattern or separators[0]}': {error}") from None
     params = {"count": v.x(0).elements, "room": v.y.shape[-1], "least": v.attr("mincharnum", 1)}
     params |= {"columns": made.columns, "between": not pattern and separators[0], "pad": pad}
     return boxed(
@@ -228,10 +232,8 @@ def tf_idf(v: View) -> Kernel:
     pool = v.attr("pool_strings" if text else "pool_int64s")
     if not pool or row.kind not in "is":
         raise UnsupportedError(f"{row} without a pool of them; supported: integers and strings")
-    try:
+    with _supported("pool"):
         values = slots(np.array(pool, object)) if text else np.array(pool, row.numpy)
-    except ValueError as error:
-        raise UnsupportedError(f"pool: {error}") from None
     grams = list(_grams(v, len(pool)))
     shape = v.x(0).shape
     table = np.array(grams, np.int32).reshape(-1, 3)

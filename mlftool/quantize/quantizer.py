@@ -25,10 +25,10 @@ from mlftool.quantize.metrics import (
     sqnr,
     value_of,
 )
-from mlftool.quantize.network import float_outputs, network
+from mlftool.quantize.network import Network, float_outputs, network
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.prepare import prepared
-from mlftool.quantize.samples import samples_of
+from mlftool.quantize.samples import Samples, samples_of
 from mlftool.quantize.search import Found, search
 from mlftool.quantize.studio import Studio
 from mlftool.quantize.trials import Point
@@ -114,22 +114,14 @@ def quantized(
     `arrays` do not calibrate but judge. Raises MlfError for data that do not fit, and for accuracy
     that cannot be reached, of which it says what can be."""
     plain = prepared(model, request.file, request.shapes)
-    given = samples_of(arrays, plain, request.data_file)
-    if test:
-        file, judges = test[1], samples_of(test[0], plain, test[1])
-        samples, judged = given.part(request.samples), judges
-    else:
-        file, judges = request.data_file, given
-        samples, judged = given.parted(request.samples)
+    parts = _Parts.of(arrays, plain, request, test)
+    samples, judged = parts.samples, parts.judged
     net = network(plain, request.file)
-    _check_runs(Studio(net, given), request.data_file)
-    if test:
-        _check_runs(Studio(net, judges), file)
-    _check_finite(Studio(net, samples), request.data_file)
+    parts.check(net, request.data_file)
     first = float_outputs(plain)[0].type.tensor_type.shape
     shape = tuple(d.dim_value for d in first.dim)
-    metric = metric_for(request.metric, judges, file, shape)
-    check_metric(metric, judges, judged, file, shape)
+    metric = metric_for(request.metric, parts.judges, parts.file, shape)
+    check_metric(metric, parts.judges, judged, parts.file, shape)
     best = improved(net, samples)
     studio, others = Studio(best.net, samples), Studio(best.net, judged)
     reference = others.run(None, others.outputs)
@@ -165,6 +157,39 @@ def quantized(
         *(total(costs.values()), found.curve[0].cost, best),
         *(tuple(_layers(studio, best, found, costs)), found),
     )
+
+
+@frozen
+class _Parts:
+    """Samples: all that are given and those that calibrate, all of the file that has those that
+    judge, these, and what messages call the file."""
+
+    given: Samples
+    samples: Samples
+    judges: Samples
+    judged: Samples
+    file: str
+
+    @staticmethod
+    def of(
+        arrays: Mapping[str, Array],
+        model: ModelProto,
+        request: Request,
+        test: tuple[Mapping[str, Array], str] | None,
+    ) -> _Parts:
+        given = samples_of(arrays, model, request.data_file)
+        if test is None:
+            samples, judged = given.parted(request.samples)
+            return _Parts(given, samples, given, judged, request.data_file)
+        judges = samples_of(test[0], model, test[1])
+        return _Parts(given, given.part(request.samples), judges, judges, test[1])
+
+    def check(self, net: Network, file: str) -> None:
+        """Raises MlfError if the float model stops with some, or has no number; `file` gave all."""
+        _check_runs(Studio(net, self.given), file)
+        if self.judges is not self.given:
+            _check_runs(Studio(net, self.judges), self.file)
+        _check_finite(Studio(net, self.samples), file)
 
 
 def _check_finite(studio: Studio, file: str) -> None:

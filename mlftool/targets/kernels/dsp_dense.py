@@ -54,13 +54,11 @@ def sixes(c: Contraction, q: Quantisation) -> Tile | None:
 def _tile(
     c: Contraction, q: Quantisation, name: str, unrolled: int = 0, sixes: int = 0
 ) -> Tile | None:
-    rounds = -(-c.depth // 4)
-    times = unrolled or next(n for n in (MOST_TIMES, 8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
-    if c.pixels != 1 or rounds % times or times > MOST_TIMES:
+    bands = _bands(c, unrolled, sixes) if c.pixels == 1 else ()
+    if not bands:
         return None
     ordered = (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
-    bands = _bands(c.oc, rounds, times, sixes)
-    padded, column = bands[-1].end, 4 * rounds
+    padded, column = bands[-1].end, -(-c.depth // 4) * 4
     made = form(c, q, padded)
     ends = Ends.of(c, q, made)
     entries, unsure = ([_entries(c, t, band) for band in bands] for t in (ends.sure, ends.unsure))
@@ -74,7 +72,8 @@ def _tile(
     stream = _stream(c, q, bands, ordered, ends)
     if stream is None or (sixes and not wide):
         return None
-    stops = np.cumsum([part.size for part in stream])
+    stops = np.cumsum([part.size for part in stream]).tolist()
+    pairs = [list(pairwise(held(q, made, b.width)))[::2] for b in bands]
     return Tile(
         name,
         "dsp_dense.c.j2",
@@ -88,10 +87,7 @@ def _tile(
         {
             "rows": 1,
             "column": column,
-            "bands": [
-                (b, int(stop), stores, others, list(pairwise(held(q, made, b.width)))[::2])
-                for b, stop, stores, others in zip(bands, stops, entries, unsure, strict=True)
-            ],
+            "bands": list(zip(bands, stops, entries, unsure, pairs, strict=True)),
             "ordered": ordered,
             "bytes": "BYTES" if signed else "UNSIGNED",
             "lanes": 1,
@@ -104,7 +100,7 @@ def _tile(
             "by_channel": bool(first.statements) or not made.hoists or padded > c.oc,
             "fused": bool(first.statements),
         },
-        cost=4 * rounds * (0.87 * wide + 0.88 * (padded - wide)) + c.oc * 8.0 + c.depth * 1.5,
+        cost=column * (0.87 * wide + 0.88 * (padded - wide)) + c.oc * 8.0 + c.depth * 1.5,
         header=("mlf/dsp_sixes.h" if wide else "mlf/dsp.h") + TOTALS * bool(weights_zero(q)),
         walk=order,
     )
@@ -126,8 +122,14 @@ def _stream(
     return stream
 
 
-def _bands(oc: int, rounds: int, times: int, sixes: int) -> Sequence[Band]:
-    """`sixes` says how many channels may be taken six at a time: as many as leave whole fours."""
+def _bands(c: Contraction, unrolled: int, sixes: int) -> Sequence[Band]:
+    """`unrolled` fours of products are a round, as in `dense`; none if the depth has no such
+    rounds. `sixes` says how many channels may be taken six at a time: as many as leave whole
+    fours."""
+    oc, rounds = c.oc, -(-c.depth // 4)
+    times = unrolled or next(n for n in (MOST_TIMES, 8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
+    if rounds % times or times > MOST_TIMES:
+        return ()
     count = next((n for n in range(sixes // SIX, 0, -1) if -(oc - SIX * n) % FOUR < 2), 0)
     end = SIX * count
     found = []

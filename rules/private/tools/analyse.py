@@ -17,7 +17,7 @@ from mlftool.advice import advice
 from mlftool.cli import main as mlftool
 from mlftool.cli.formats import checked, counted, sarif
 from mlftool.compile import ModuleSpec, compile_module
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import MlfError, Problem, exits
 from mlftool.insight import (
     bench,
     compare,
@@ -256,18 +256,13 @@ KINDS: Mapping[str, Callable[[Mapping[str, Any]], Forms]] = {
 }
 
 
-def main(arguments: list[str]) -> int:
+@exits
+def main(arguments: list[str]) -> None:
     """Exit code as the command line's."""
     kind, request, *outputs = arguments
-    try:
-        forms = KINDS[kind](json.loads(Path(request).read_text()))
-        for file in map(Path, outputs):
-            write_atomically(file, forms[file.suffix[1:]].encode())
-    except MlfError as error:
-        if error.problems:
-            print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+    forms = KINDS[kind](json.loads(Path(request).read_text()))
+    for file in map(Path, outputs):
+        write_atomically(file, forms[file.suffix[1:]].encode())
 
 
 if __name__ == "__main__":

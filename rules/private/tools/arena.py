@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import MlfError, Problem, exits
 from mlftool.mlf import read_tar, write_atomically
 from mlftool.mlf.archive import read
 from mlftool.runtime.interface import interface_of
@@ -85,15 +85,11 @@ def source(archive: Path, module: str, less: int) -> str:
     )
 
 
-def main(arguments: list[str]) -> int:
+@exits
+def main(arguments: list[str]) -> None:
     """Exit code as the command line's."""
     archive, module, less, out = arguments
-    try:
-        write_atomically(Path(out), source(Path(archive), module, int(less)).encode())
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+    write_atomically(Path(out), source(Path(archive), module, int(less)).encode())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mlftool.errors import CHECK_FAILED, MlfError
+from mlftool.errors import CHECK_FAILED, exits
 from rules.private.tools import forms
 
 # Of a report: what is the same whenever it is measured.
@@ -127,14 +127,11 @@ def judge(args: argparse.Namespace) -> int:
     return CHECK_FAILED if found else 0
 
 
+@exits
 def main(arguments: list[str]) -> int:
     """Exit code as the command line's."""
     names = ("rows", "baseline", "tolerance", "path", "label")
-    try:
-        return judge(forms.parser(*names).parse_args(arguments))
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    return judge(forms.parser(*names).parse_args(arguments))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError
+from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError, exits
 from mlftool.manifest.written import build_file, problem
 from mlftool.mlf import write_atomically
 
@@ -28,18 +28,15 @@ def update(file: str, out: str, rules: str, label: str) -> int:
     return 0
 
 
+@exits
 def main(arguments: list[str]) -> int:
     """0 when OUT is current, or has been written."""
     file, out, rules, files, label, *more = arguments
-    try:
-        if more == ["--update"]:
-            return update(file, out, rules, label)
-        known = json.loads(Path(files).read_text())
-        if Path(out).read_text() != build_file(Path(file), Path(out), rules, known, Path.cwd()):
-            raise MlfError(problem(label, out), CHECK_FAILED)
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    if more == ["--update"]:
+        return update(file, out, rules, label)
+    known = json.loads(Path(files).read_text())
+    if Path(out).read_text() != build_file(Path(file), Path(out), rules, known, Path.cwd()):
+        raise MlfError(problem(label, out), CHECK_FAILED)
     return 0
 
 

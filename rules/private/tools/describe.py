@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mlftool.errors import MlfError
+from mlftool.errors import exits
 from mlftool.mlf import read_tar, write_atomically
 from mlftool.mlf.archive import read
 from mlftool.mlf.records import IoTensor, ModuleRecord
@@ -36,24 +36,20 @@ def tensors(found: tuple[IoTensor, ...] | None) -> list[dict[str, Any]] | None:
     return None if found is None else [asdict(tensor) for tensor in found]
 
 
-def main(arguments: list[str]) -> int:
+@exits
+def main(arguments: list[str]) -> None:
     """Exit code as the command line's."""
     file, out = map(Path, arguments)
-    try:
-        archive = read(read_tar(file), str(file))
-        modules = [describe(record) for record in archive.modules]
-        total = {name: sum(module[name] for module in modules) for name in FIGURES}
-        data = {
-            "schema_version": 1,
-            "mlf_version": archive.version,
-            "modules": modules,
-            "total": total,
-        }
-        write_atomically(out, (json.dumps(data, indent=2) + "\n").encode())
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+    archive = read(read_tar(file), str(file))
+    modules = [describe(record) for record in archive.modules]
+    total = {name: sum(module[name] for module in modules) for name in FIGURES}
+    data = {
+        "schema_version": 1,
+        "mlf_version": archive.version,
+        "modules": modules,
+        "total": total,
+    }
+    write_atomically(out, (json.dumps(data, indent=2) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from mlftool.errors import CHECK_FAILED, MlfError, Problem
+from mlftool.errors import CHECK_FAILED, MlfError, Problem, exits
 from mlftool.insight import diff
 from mlftool.insight.facts import Facts, read_facts, to_bytes
 from rules.private.tools import forms
@@ -51,13 +51,10 @@ def judge(args: argparse.Namespace) -> int:
     return CHECK_FAILED if alone else 0
 
 
+@exits
 def main(arguments: list[str]) -> int:
     """Exit code as the command line's."""
-    try:
-        return judge(parser().parse_args(arguments))
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    return judge(parser().parse_args(arguments))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError
+from mlftool.errors import CHECK_FAILED, ENVIRONMENT, exits
 from mlftool.mlf import write_atomically
 from mlftool.runtime.vectors import load_vectors
 
@@ -48,6 +48,7 @@ def _arrays(made: Path, committed: Path) -> Iterator[str]:
             yield f"{name}: {count:,} of {new[name].size:,} elements differ"
 
 
+@exits
 def main(arguments: list[str]) -> int:
     """Prints what differs; fails if anything does, or writes the committed file."""
     made, committed, path, label, *more = arguments
@@ -59,11 +60,7 @@ def main(arguments: list[str]) -> int:
         write_atomically(Path(root) / path, Path(made).read_bytes())
         print(f"{path} is written")
         return 0
-    try:
-        found = list(differences(Path(made), Path(committed)))
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    found = list(differences(Path(made), Path(committed)))
     print("\n".join(found[:MAX_LINES]))
     if len(found) > MAX_LINES:
         print(f"... and {len(found) - MAX_LINES} lines more")

@@ -6,11 +6,12 @@ import json
 import sys
 from pathlib import Path
 
-from mlftool.errors import CHECK_FAILED, MlfError, Problem
+from mlftool.errors import CHECK_FAILED, MlfError, Problem, exits
 from mlftool.mlf import write_atomically
 
 
-def main(arguments: list[str]) -> int:
+@exits
+def main(arguments: list[str]) -> None:
     """Writes a line for each limit that holds, or fails with all that do not."""
     label, out, report, *limits = arguments
     total = json.loads(Path(report).read_text())["total"]
@@ -21,14 +22,9 @@ def main(arguments: list[str]) -> int:
         if value > most:
             text = f"{attribute}: it is {most:,}, and {value:,} are needed, {value - most:,} more"
             problems.append(Problem("MLF0119", text, label, help=REMEDIES[figure]))
-    try:
-        if problems:
-            raise MlfError(problems, CHECK_FAILED)
-        write_atomically(Path(out), "".join(lines).encode())
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+    if problems:
+        raise MlfError(problems, CHECK_FAILED)
+    write_atomically(Path(out), "".join(lines).encode())
 
 
 # What to do about too much of a figure.

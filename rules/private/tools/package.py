@@ -9,7 +9,7 @@ from typing import Any
 
 from mlftool.cli.inputs import parse_values
 from mlftool.compile import ModuleSpec, compile_modules
-from mlftool.errors import MlfError
+from mlftool.errors import exits
 from mlftool.mlf import write_tar
 from mlftool.options import OPTIONS, Switch
 
@@ -42,16 +42,12 @@ def module_spec(entry: dict[str, Any]) -> ModuleSpec:
     )
 
 
-def main(arguments: list[str]) -> int:
+@exits
+def main(arguments: list[str]) -> None:
     """Exit code as the command line's."""
     request, archive = map(Path, arguments)
-    try:
-        specs = [module_spec(entry) for entry in json.loads(request.read_text())["modules"]]
-        write_tar(compile_modules(specs), archive)
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+    specs = [module_spec(entry) for entry in json.loads(request.read_text())["modules"]]
+    write_tar(compile_modules(specs), archive)
 
 
 if __name__ == "__main__":

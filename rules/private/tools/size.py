@@ -18,7 +18,7 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section, SymbolTableSection
 
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import MlfError, Problem, exits
 from mlftool.mlf import read_tar, write_atomically
 from mlftool.mlf.archive import read
 from mlftool.runtime import elf as elf_file
@@ -155,17 +155,13 @@ def table(data: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(arguments: list[str]) -> int:
+@exits
+def main(arguments: list[str]) -> None:
     """Exit code as the command line's."""
     program, label, json_file, text_file, *archives = arguments
-    try:
-        data = report(label, Path(program), models_of([Path(a) for a in archives]))
-        write_atomically(Path(json_file), (json.dumps(data, indent=2) + "\n").encode())
-        write_atomically(Path(text_file), table(data).encode())
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+    data = report(label, Path(program), models_of([Path(a) for a in archives]))
+    write_atomically(Path(json_file), (json.dumps(data, indent=2) + "\n").encode())
+    write_atomically(Path(text_file), table(data).encode())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mlftool.errors import INTERNAL, MlfError, Problem
+from mlftool.errors import INTERNAL, MlfError, Problem, exits
 from mlftool.mlf import Bundle, checksums, read_tar, write_atomically
 from mlftool.mlf.archive import read
 from mlftool.mlf.interface import decode
@@ -131,24 +131,20 @@ def beside(archive: Path, sources: list[Path]) -> int:
     return 0
 
 
-def main(arguments: list[str]) -> int:
+@exits
+def main(arguments: list[str]) -> None:
     """Exit code as the command line's."""
     args = parse(arguments)
-    try:
-        bundle = read_tar(args.archive)
-        checksums.verify(bundle.files, str(args.archive))
-        files = library_files(bundle, str(args.archive))
-        problems = list(check_modules(json.loads(bundle.files["metadata.json"]), args))
-        problems += check_processors(bundle, args)
-        if not args.libraries:
-            problems += check_headers(files, str(args.archive), args.label)
-        if problems:
-            raise MlfError(problems)
-        write(files, {folder: getattr(args, folder) for folder in FOLDERS}, args.link_args)
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+    bundle = read_tar(args.archive)
+    checksums.verify(bundle.files, str(args.archive))
+    files = library_files(bundle, str(args.archive))
+    problems = list(check_modules(json.loads(bundle.files["metadata.json"]), args))
+    problems += check_processors(bundle, args)
+    if not args.libraries:
+        problems += check_headers(files, str(args.archive), args.label)
+    if problems:
+        raise MlfError(problems)
+    write(files, {folder: getattr(args, folder) for folder in FOLDERS}, args.link_args)
 
 
 if __name__ == "__main__":

@@ -9,24 +9,21 @@ import tempfile
 from pathlib import Path
 
 from mlftool.cli import main as mlftool
-from mlftool.errors import MlfError
+from mlftool.errors import exits
 from mlftool.runtime.vectors import load_vectors, save_npz
 
 
+@exits
 def main(arguments: list[str]) -> int:
     """mlftool's exit code."""
     given, out, *run = arguments
-    try:
-        arrays = load_vectors(Path(given))
-        with tempfile.TemporaryDirectory() as folder:
-            outputs = Path(folder) / "outputs.npz"
-            with contextlib.redirect_stdout(io.StringIO()):
-                code = mlftool([*run, "--inputs", given, "-o", str(outputs)])
-            if code == 0:
-                save_npz(Path(out), {**arrays, **load_vectors(outputs)})
-    except MlfError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    arrays = load_vectors(Path(given))
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = Path(folder) / "outputs.npz"
+        with contextlib.redirect_stdout(io.StringIO()):
+            code = mlftool([*run, "--inputs", given, "-o", str(outputs)])
+        if code == 0:
+            save_npz(Path(out), {**arrays, **load_vectors(outputs)})
     return code
 
 
