@@ -164,6 +164,22 @@ def _sequence() -> Any:
     )
 
 
+def _recurrent(kind: str) -> Any:
+    """Rows of pixels one after the other, of which the last state is classified."""
+    from torch import nn
+
+    class Rows(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows = getattr(nn, kind)(8, 32, batch_first=True)
+            self.classes = nn.Linear(32, 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.classes(self.rows(x)[0][:, -1])
+
+    return Rows()
+
+
 def _table(name: str) -> tuple[Array, Array]:
     from sklearn import datasets
 
@@ -214,6 +230,12 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "mobile relu6": lambda: _classifier(lambda: _mobile("ReLU6"), *_digits(16), 12),
     "residual silu": lambda: _classifier(_residual, *_digits(), 15),
     "sequence": lambda: _classifier(_sequence, _digits()[0][:, 0], _digits()[1], 20),
+    **{
+        kind: lambda kind=kind: _classifier(
+            lambda: _recurrent(kind), _digits()[0][:, 0], _digits()[1], 30
+        )
+        for kind in ("LSTM", "GRU")
+    },
     "wine": lambda: _classifier(lambda: _dense(13, 3), *_table("wine"), 30),
     "cancer": lambda: _classifier(lambda: _dense(30, 2), *_table("breast_cancer"), 30),
 }

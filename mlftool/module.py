@@ -13,8 +13,8 @@ from mlftool.frozen import field, frozen
 from mlftool.ir.external import Library
 from mlftool.ir.graph import Graph
 from mlftool.options import CompilerOptions
-from mlftool.plan.flash import constants_bytes
-from mlftool.plan.program import Program
+from mlftool.plan.flash import bytes_read, constants_bytes
+from mlftool.plan.program import Call, Program
 from mlftool.proof.certificate import Proof
 from mlftool.targets import Target
 
@@ -59,6 +59,10 @@ class Planned:
     def constants_bytes(self) -> int:
         """Of flash."""
         return constants_bytes(self.program)
+
+    def flash_of(self, call: Call) -> int:
+        """Bytes of constants that one step reads, those too that others read."""
+        return bytes_read(call)
 
 
 @frozen

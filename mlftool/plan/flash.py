@@ -121,6 +121,11 @@ def constants_bytes(program: Program) -> int:
     return sum(a.bytes for a in _arrays(program))
 
 
+def bytes_read(call: Call) -> int:
+    """Of the arrays that a call and its subgraphs read, shared ones too."""
+    return sum(_elements(o).nbytes for o in _constants(call) if o.array is not None)
+
+
 def in_flash(
     program: Program, most: int, arena_bytes: int | None, pools: Sequence[Pool], file: str
 ) -> Program:

@@ -10,7 +10,6 @@ from onnx import ModelProto
 
 from mlftool.compile import compile_modules, plan_module
 from mlftool.frozen import field, frozen
-from mlftool.ir.dtype import stored
 from mlftool.ir.graph import Array
 from mlftool.module import ModuleSpec
 from mlftool.quantize.network import Network, float_outputs
@@ -61,11 +60,12 @@ class Device:
         spec = ModuleSpec(model, _NAME, self.target, optimize=self.optimize)
         planned = plan_module(spec)
         found: dict[str, Cost] = {}
+        ways = [way for cell in self.net.cells for way in cell.ways]
+        layers = {way.name: way.inner[0].node.name for way in ways}
         for call in planned.program.calls:
-            arrays = [o.array for o in call.kernel.operands if o.role == "const"]
-            flash = sum(stored(a).nbytes for a in arrays if a is not None)
-            cost = found.get(call.node.name, NOTHING) + Cost(call.kernel.cost, flash)
-            found[call.node.name] = cost
+            name = layers.get(call.node.name, call.node.name)
+            cost = Cost(call.kernel.cost, planned.flash_of(call))
+            found[name] = found.get(name, NOTHING) + cost
         shared = sum(c.flash for c in found.values()) - planned.constants_bytes
         return {**found, "": found.get("", NOTHING) - Cost(0.0, shared)}
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from onnx import NodeProto
 
 from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
@@ -113,9 +112,7 @@ def equalised(net: Network, reach: Mapping[str, Array], strength: float) -> Netw
         changed[second.weight] = v * factor.reshape([-1 if k == axis else 1 for k in range(v.ndim)])
     names = {n for layer in net.layers for n in (layer.weight, layer.bias) if n}
     model = with_weights(net.model, {n: changed[n] for n in sorted(names)})
-    nodes: Mapping[str, NodeProto] = {n.name: n for n in model.graph.node}
-    layers = tuple(replace(layer, node=nodes[layer.name]) for layer in net.layers)
-    return Network(model, layers, net.group, net.judged, factors)
+    return replace(net, model=model, factors=factors)
 
 
 def _factors(seen: Array, weights: Array, axis: int, strength: float) -> Array:

@@ -7,7 +7,7 @@ moves elements keeps the scale of what it moves; what an activation cuts off is 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from onnx import (
@@ -25,6 +25,7 @@ from mlftool.frozen import field, frozen
 from mlftool.ir.graph import Array
 from mlftool.quantize.factors import Factors
 from mlftool.quantize.prepare import LAYERS, ROWS, TRANSPOSED, attribute, weight_axis, whole
+from mlftool.quantize.recurrent import GATES, Cell, Product, taken_apart
 
 CUTS = frozenset(("Relu", "Clip"))
 MOVES = frozenset(
@@ -55,7 +56,6 @@ FUNCTIONS = frozenset(
 )
 # What a factor of each channel passes: equalisation goes through them.
 THROUGH = frozenset(("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool"))
-RECURRENT = frozenset(("GRU", "LSTM", "RNN"))  # which stay in float
 TAILS = frozenset(("Softmax", "LogSoftmax", "Sigmoid"))  # what makes probabilities of logits
 
 
@@ -63,7 +63,8 @@ TAILS = frozenset(("Softmax", "LogSoftmax", "Sigmoid"))  # what makes probabilit
 class Layer:
     """A sum of products with constant weights: y = x * weight + bias, before its activation.
 
-    `axis` of the weights counts output channels; a group of channels has its own.
+    `axis` of the weights counts output channels; a group of channels has its own. What a layer
+    `inside` of a Scan reads is rounded for it alone; x and y are the Scan's, of all steps.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Layer:
     y: str
     axis: int
     group: int
+    inside: bool = False
 
     @property
     def in_rows(self) -> bool:
@@ -95,13 +97,14 @@ class Layer:
 @frozen
 class Network:
     """`group` names, for each tensor that is stored in integers, the first one of its scale;
-    `factors` are those of tensors that equalisation changed."""
+    `factors` are those of tensors that equalisation changed; `cells` were taken apart."""
 
     model: ModelProto
     layers: tuple[Layer, ...]
     group: Mapping[str, str]
     judged: tuple[str, ...]  # the outputs, before they become probabilities
     factors: Mapping[str, Factors] = field(default_factory=dict)
+    cells: tuple[Cell, ...] = ()
 
     @cached_property
     def constants(self) -> Mapping[str, Array]:
@@ -140,7 +143,7 @@ def float_outputs(model: ModelProto) -> list[ValueInfoProto]:
 
 def recurrent_layers(model: ModelProto) -> list[str]:
     """Their nodes' names."""
-    return [node.name for node in model.graph.node if node.op_type in RECURRENT]
+    return [node.name for node in model.graph.node if node.op_type in GATES]
 
 
 def readers_of(model: ModelProto) -> dict[str, list[NodeProto]]:
@@ -154,24 +157,29 @@ def readers_of(model: ModelProto) -> dict[str, list[NodeProto]]:
 
 def network(model: ModelProto, file: str) -> Network:
     """Raises MlfError if there is nothing to quantise."""
-    layers = tuple(_layers(model))
+    model, cells = taken_apart(model)
+    layers = tuple(_layers(model, cells))
     if not layers:
-        text = "has no layer to quantise: no Conv, ConvTranspose, Gemm or MatMul with float weights"
+        kinds = ", ".join(sorted({*LAYERS, *GATES}))
+        text = f"has no layer to quantise: none of {kinds} with float weights"
         raise MlfError(Problem("MLF0413", text, file))
-    group = _groups(model, {layer.name for layer in layers})
+    group = _groups(model, layers, cells)
     makers = {name: n for n in model.graph.node for name in n.output}
     judged = []
     for out in float_outputs(model):
         made = makers.get(out.name)
         tail = made is not None and made.op_type in TAILS and made.input[0] in makers
         judged.append(made.input[0] if tail and made is not None else out.name)
-    return Network(model, layers, group, tuple(dict.fromkeys(judged)))
+    return Network(model, layers, group, tuple(dict.fromkeys(judged)), cells=cells)
 
 
-def _layers(model: ModelProto) -> Iterator[Layer]:
+def _layers(model: ModelProto, cells: Sequence[Cell]) -> Iterator[Layer]:
     stored = {t.name: t for t in model.graph.initializer}
     inputs = {i.name for i in model.graph.input}
+    ways = {way.name: way for cell in cells for way in cell.ways}
     for node in model.graph.node:
+        if node.name in ways:
+            yield from map(_inner_layer, ways[node.name].inner)
         weight = stored.get(node.input[1]) if len(node.input) > 1 else None
         if node.op_type not in LAYERS or weight is None or weight.data_type != TensorProto.FLOAT:
             continue
@@ -191,6 +199,13 @@ def _layers(model: ModelProto) -> Iterator[Layer]:
         )
 
 
+def _inner_layer(p: Product) -> Layer:
+    node = p.node
+    weight, bias = [*node.input[1:], ""][:2]
+    read = node.name, node.op_type, node, p.x, weight, bias
+    return Layer(*read, p.y, weight_axis(node), 1, inside=True)
+
+
 def _is_plain(node: NodeProto, stored: Mapping[str, TensorProto]) -> bool:
     """Whether a Gemm is x * w + one bias for each column."""
     factors = attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)
@@ -200,10 +215,14 @@ def _is_plain(node: NodeProto, stored: Mapping[str, TensorProto]) -> bool:
     return factors == (1.0, 1.0) and not attribute(node, "transA", 0) and fits
 
 
-def _groups(model: ModelProto, layers: set[str]) -> dict[str, str]:
+def _groups(
+    model: ModelProto, layers: Sequence[Layer], cells: Sequence[Cell]
+) -> dict[str, str]:
     """Tensors that are stored in integers, with the first of their scale."""
     floats = _floats(model)
     parent = {name: name for name in floats}
+    read = {layer.x for layer in layers}
+    made = {layer.name for layer in layers}
 
     def root(name: str) -> str:
         while parent[name] != name:
@@ -215,19 +234,17 @@ def _groups(model: ModelProto, layers: set[str]) -> dict[str, str]:
             for out in node.output:
                 if out in floats:
                     parent[root(out)] = root(node.input[0])
+    for way in (w for cell in cells for w in cell.ways):  # a state is one of them all
+        parent[root(way.inner[0].x)] = root(way.all)
     readers = readers_of(model)
     shown = {o.name for o in model.graph.output}
     hidden = {n for n in floats if n not in shown and _is_cut(readers.get(n, []))}
     hidden |= _inside_functions(model, shown)
-    wanted = {
-        root(name)
-        for node in model.graph.node
-        if node.name in layers or _reads_integers(node, shown)
-        for name in node.input
-        if name in floats and name not in hidden
-    }
+    others = {n for node in model.graph.node if _reads_integers(node, shown) for n in node.input}
+    wanted = {root(n) for n in floats if n in others | read and n not in hidden}
     found = {n: root(n) for n in floats if root(n) in wanted and n not in hidden}
-    late = _rounded_later(model, layers, found.keys(), shown)
+    late = _rounded_later(model, made, found.keys(), shown)
+    late -= read
     first: dict[str, str] = {}
     return {n: first.setdefault(r, n) for n, r in found.items() if n not in late}
 

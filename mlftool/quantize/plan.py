@@ -137,7 +137,7 @@ class Resolved:
         group = self.net.group.get(layer.x)
         own = None if group is None else self.scale(group)
         if own is None or group is None or not self.plan.precisions[layer.name].weight_bits:
-            return own
+            return None if layer.inside else own
         if own.bits == 16 and self.plan.precisions[layer.name] is not Precision.INT16:
             return scale_of(self.plan.ranges[group], 8)
         return own

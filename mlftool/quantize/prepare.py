@@ -207,7 +207,7 @@ def _fold(model: ModelProto, node: NodeProto) -> bool:
     ((data, place),) = places.items()
     source = makers[data]
     readers = sum(list(n.input).count(data) for n in graph.node)
-    shown = {o.name for o in graph.output}.union(*(_inner_reads(n) for n in graph.node))
+    shown = {o.name for o in graph.output}.union(*(inner_reads(n) for n in graph.node))
     if readers != 1 or data in shown or not _takes_factors(source, constants):
         return False
     affine = _affine(node, place, constants, source)
@@ -355,7 +355,7 @@ def _tidy(model: ModelProto) -> None:
                 copy.CopyFrom(stored[name])
                 copy.name = node.input[k] = f"{node.name}.{k}.{name}"
     read = {i for n in graph.node for i in n.input} | {o.name for o in graph.output}
-    read = read.union(*(_inner_reads(n) for n in graph.node))
+    read = read.union(*(inner_reads(n) for n in graph.node))
     kept = [t for t in graph.initializer if t.name in read]
     del graph.initializer[:]
     graph.initializer.extend(kept)
@@ -370,10 +370,10 @@ def _is_zero(constant: TensorProto | None) -> bool:
     return constant is not None and not numpy_helper.to_array(constant).any()
 
 
-def _inner_reads(node: NodeProto) -> set[str]:
+def inner_reads(node: NodeProto) -> set[str]:
     """What its subgraphs read."""
     found: set[str] = set()
     for a in node.attribute:
         for inner in a.g.node:
-            found |= {*inner.input, *_inner_reads(inner)}
+            found |= {*inner.input, *inner_reads(inner)}
     return found

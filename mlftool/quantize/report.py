@@ -14,6 +14,10 @@ from mlftool.quantize.quantizer import Quantized
 from mlftool.quantize.search import CHEAPER
 from mlftool.quantize.trials import Point
 
+PLAIN_FORM = (
+    "only recurrent layers of constant weights without peepholes, lengths and clip have integers"
+)
+
 
 def text(q: Quantized, output: str) -> str:
     """Accuracy first, then layers, steps and the curve."""
@@ -40,9 +44,9 @@ def text(q: Quantized, output: str) -> str:
         f"  {'cost':<12}{_instructions(q.float_cost)} -> {_instructions(q.cost)} instructions, "
         "estimated",
     ]
-    if kept := recurrent_layers(q.model):
+    if kept := recurrent_layers(q.improved.net.model):
         named = ", ".join(f"'{one_line(name)}'" for name in kept)
-        lines.append(f"  {'in float':<12}{named}: recurrent layers have no integer form")
+        lines.append(f"  {'in float':<12}{named}: {PLAIN_FORM}")
     if q.goal:
         lines.append(f"  {'asked for':<12}{q.goal.text}")
     lines += ["", *_layers(q), "", *_steps(q), "", *_curve(q)]

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from mlftool.ir.graph import Array
 from mlftool.quantize.network import Layer, Network, float_outputs, moves, with_weights
 from mlftool.quantize.plan import Plan, Resolved, Scale
 from mlftool.quantize.prepare import channels
+from mlftool.quantize.recurrent import FIRST, ONE, opened
 from mlftool.quantize.runtime import Session
 from mlftool.quantize.samples import Samples
 
@@ -74,7 +75,7 @@ class Studio:
         if chunk == 1:
             return {n: np.stack([p[n] for p in parts]) for n in names}
         joined = {n: np.concatenate([p[n] for p in parts]) for n in names}
-        return {n: a.reshape(count, 1, *a.shape[1:]) for n, a in joined.items()}
+        return {n: a.reshape(count, -1, *a.shape[1:]) for n, a in joined.items()}
 
     def _agrees(self, several: ModelProto) -> bool:
         """Whether samples that go together give what each gives alone."""
@@ -173,18 +174,14 @@ def simulation(net: Network) -> ModelProto:
     }
     nodes = [n for i in graph.input if i.name in rounded for n in _rounding(i.name, net.group)]
     for node in list(graph.node):
-        mine = layers.get(node.name)
+        mine, made_by_it = layers.get(node.name), list(node.output)
         for k, name in enumerate(node.input):
             if name in rounded:
                 node.input[k] = f"{name}//q"
-        if mine and mine.x in net.group:
-            nodes += _integers(node.input[0], f"{mine.name}//x", f"{mine.name}//x")
-            node.input[0] = f"{mine.name}//x"
-        if mine:
-            node.output[0] = f"{mine.name}//sum"
-            unit = helper.make_node("Mul", [node.output[0], f"{mine.name}//unit"], [mine.y])
-        nodes += [node, unit] if mine else [node]
-        for name in [mine.y] if mine else node.output:
+        nodes += _layer(net, mine, node, f"{mine.name}//x") if mine else [node]
+        for inner in _within(node, layers):
+            nodes += _step(net, inner, node)
+        for name in made_by_it:
             if name in rounded:
                 nodes += _rounding(name, net.group)
     weights = {n for layer in net.layers for n in (layer.weight, layer.bias) if n}
@@ -211,6 +208,38 @@ def simulation(net: Network) -> ModelProto:
         if name not in shown and name not in net.model_inputs:
             graph.output.append(helper.make_empty_tensor_value_info(name))
     return made
+
+
+def _layer(net: Network, layer: Layer, node: NodeProto, read: str) -> list[NodeProto]:
+    """A layer that multiplies integers, which are named `read`."""
+    made: list[NodeProto] = []
+    if layer.x in net.group:
+        made += _integers(node.input[0], f"{layer.name}//x", read)
+        node.input[0] = read
+    y = node.output[0]
+    node.output[0] = f"{y}//sum"
+    unit = helper.make_node("Mul", [node.output[0], f"{layer.name}//unit"], [y])
+    return [*made, node, unit]
+
+
+def _within(node: NodeProto, layers: Mapping[str, Layer]) -> list[Layer]:
+    """The layers inside of a Scan."""
+    inner = [n.name for a in node.attribute for n in a.g.node]
+    return [layers[n] for n in inner if n in layers]
+
+
+def _step(net: Network, layer: Layer, scan: NodeProto) -> Iterator[NodeProto]:
+    """Simulates a layer inside of a Scan, and after it what it reads."""
+    (body,) = (a.g for a in scan.attribute if a.HasField("g"))
+    nodes: list[NodeProto] = []
+    for node in body.node:
+        mine = node.name == layer.name
+        nodes += _layer(net, layer, node, f"{layer.name}//x//step") if mine else [node]
+    copies = [NodeProto.FromString(n.SerializeToString()) for n in nodes]
+    del body.node[:]
+    body.node.extend(copies)
+    if layer.x in net.group:
+        yield from _integers(layer.x, f"{layer.name}//x", f"{layer.name}//x")
 
 
 def seen_tensors(net: Network) -> tuple[str, ...]:
@@ -250,16 +279,28 @@ def _open_batch(model: ModelProto) -> ModelProto:
     for info in made.graph.output:
         if info.type.HasField("tensor_type"):
             info.type.tensor_type.ClearField("shape")
-    for node in made.graph.node:
+    for node in list(made.graph.node):
         shape = stored.get(node.input[1]) if node.op_type == "Reshape" else None
         if shape is not None:
             _free_first(shape)
+    if any(n.op_type == "Scan" for n in made.graph.node):
+        _open_states(made.graph, stored)
     return made
 
 
-def _free_first(shape: TensorProto) -> None:
-    from onnx import numpy_helper
+def _open_states(graph: GraphProto, stored: Mapping[str, TensorProto]) -> None:
+    """Initial states of Scans are those of as many samples as there are."""
+    nodes = []
+    for node in graph.node:
+        nodes += [*opened(node, stored), node] if node.op_type == "Scan" else [node]
+    copies = [NodeProto.FromString(n.SerializeToString()) for n in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+    for name, value in ((FIRST, 0), (ONE, 1)):
+        graph.initializer.append(numpy_helper.from_array(np.array([value]), name))
 
+
+def _free_first(shape: TensorProto) -> None:
     values = numpy_helper.to_array(shape)
     if values.size and values[0] == 1 and not (values == -1).any():
         freed = values.copy()

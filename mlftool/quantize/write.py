@@ -9,6 +9,7 @@ before that onnxruntime's of the same name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,8 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 from mlftool.ir.graph import Array
 from mlftool.quantize.factors import note
 from mlftool.quantize.network import Layer, Network, with_weights
-from mlftool.quantize.plan import Plan, Resolved, Scale
+from mlftool.quantize.plan import Plan, Precision, Resolved, Scale
+from mlftool.quantize.prepare import inner_reads
 
 MICROSOFT = "com.microsoft"
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
@@ -76,8 +78,9 @@ class _Writer:
         return f"{base}_dequantized"
 
     def layer(self, layer: Layer, node: NodeProto) -> None:
-        """Its operands in integers; `node` reads x as it is stored."""
-        own = self.resolved.scale(self.net.group[layer.x]) if layer.x in self.net.group else None
+        """Its operands in integers; `node` reads x as it is stored, inside of a Scan as floats."""
+        is_stored = layer.x in self.net.group and not layer.inside
+        own = self.resolved.scale(self.net.group[layer.x]) if is_stored else None
         read, weights = self.resolved.read(layer), self.resolved.weights(layer)
         if read is not None and read != own:
             node.input[0] = self.pair(node.input[0], f"{layer.name}_x", read)
@@ -88,6 +91,25 @@ class _Writer:
         if bias is not None:
             node.input[2] = self.constant(layer.bias, *bias, 0)
 
+    def scan(self, node: NodeProto, layers: Mapping[str, Layer]) -> None:
+        """The layers inside of a Scan in integers; what only the simulation reads is left out."""
+        (body,) = (a.g for a in node.attribute if a.HasField("g"))
+        outer, self.nodes = self.nodes, []
+        count = len(node.input)  # states, and a sequence
+        unread = {o.name for o in body.output[count:]}
+        for inner in body.node:
+            if inner.name in layers:
+                self.layer(layers[inner.name], inner)
+            if unread.isdisjoint(inner.output):
+                self.nodes.append(inner)
+        copies = [NodeProto.FromString(n.SerializeToString()) for n in self.nodes]
+        self.nodes = outer
+        del body.node[:], body.output[count:], node.output[count:]
+        body.node.extend(copies)
+        for a in node.attribute:
+            if a.name.startswith("scan_output"):
+                del a.ints[1:]
+
 
 def written(net: Network, plan: Plan, producer: str) -> ModelProto:
     """The quantised model. The same plan gives the same bytes."""
@@ -95,23 +117,26 @@ def written(net: Network, plan: Plan, producer: str) -> ModelProto:
     made = with_weights(net.model, {})
     graph = made.graph
     layers = {layer.name: layer for layer in net.layers}
+    ways = {way.name for cell in net.cells for way in cell.ways}
     stored = {n for n in net.group if w.resolved.scale(net.group[n]) is not None}
     for info in graph.input:
         if info.name in stored:
             w.stored(info.name)
-    for node in list(graph.node):
+    for node in _written(w, plan):
         copy = NodeProto()
         copy.CopyFrom(node)
         copy.input[:] = [f"{i}_dequantized" if i in stored else i for i in copy.input]
         if node.name in layers:
             w.layer(layers[node.name], copy)
+        elif node.name in ways and node.op_type == "Scan":
+            w.scan(copy, layers)
         w.nodes.append(copy)
-        for name in node.output:
+        for name in copy.output:
             if name in stored:
                 w.stored(name)
     del graph.node[:], graph.value_info[:]
     graph.node.extend(w.nodes)
-    read = {i for n in w.nodes for i in n.input}
+    read = {i for n in w.nodes for i in (*n.input, *inner_reads(n))}
     kept = [t for t in graph.initializer if t.name in read]
     del graph.initializer[:]
     graph.initializer.extend(kept)
@@ -123,8 +148,25 @@ def written(net: Network, plan: Plan, producer: str) -> ModelProto:
     return made
 
 
+def _written(w: _Writer, plan: Plan) -> Iterator[NodeProto]:
+    """The network's nodes; a recurrent layer that is all floats is its operator."""
+    net, done = w.net, set()
+    floats = [c for c in net.cells if {plan.precisions[n] for n in c.layers} == {Precision.FLOAT}]
+    parts = {name: cell for cell in floats for name in cell.made}
+    for node in net.model.graph.node:
+        cell = parts.get(node.output[0])
+        if cell is None:
+            yield node
+        elif cell.node.name not in done:
+            done.add(cell.node.name)
+            whole, constants = cell.whole(net.constants)
+            w.constants |= constants
+            yield whole
+
+
 def _finish(model: ModelProto, producer: str) -> None:
-    if any(n.domain == MICROSOFT for n in model.graph.node):
+    inner = (m for n in model.graph.node for a in n.attribute for m in a.g.node)
+    if any(n.domain == MICROSOFT for n in (*model.graph.node, *inner)):
         known = {o.domain for o in model.opset_import}
         if MICROSOFT not in known:
             model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))

@@ -1,0 +1,184 @@
+"""Recurrent layers in integers: the same function in parts, and the numbers of onnxruntime."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import onnx
+import pytest
+from builders import Array
+
+from mlftool.compile import compile_modules, compile_specs
+from mlftool.module import ModuleSpec
+from mlftool.quantize.improve import plainest, ranges_of
+from mlftool.quantize.network import network
+from mlftool.quantize.plan import Precision
+from mlftool.quantize.prepare import prepared
+from mlftool.quantize.quantizer import Quantized, Request, quantized
+from mlftool.quantize.recurrent import GATES, taken_apart
+from mlftool.quantize.report import text
+from mlftool.quantize.runtime import Session
+from mlftool.quantize.samples import samples_of
+from mlftool.quantize.studio import Studio
+from mlftool.quantize.write import written
+from mlftool.runtime.host import load_host
+
+STEPS, WIDTH, UNITS, CLASSES = 9, 6, 12, 4
+FORMS = (
+    *product(GATES, ("forward", "reverse", "bidirectional"), ("",)),
+    *product(("GRU",), ("forward", "bidirectional"), (", linear_before_reset = 1",)),
+    ("RNN", "bidirectional", ', activations = ["Relu", "Tanh"]'),
+    ("LSTM", "forward", ', activations = ["HardSigmoid", "Softsign", "Tanh"]'),
+)
+
+
+def states(count: int = 64, seed: int = 3) -> Array:
+    """Samples: slow waves and noise."""
+    draw = np.random.default_rng(seed)
+    phase, pace = draw.uniform(0, 6, (count, 1, 1, WIDTH)), draw.uniform(0.2, 2, (count, 1, 1, 1))
+    waves = np.sin(phase + pace * np.arange(STEPS)[:, None])
+    return (waves + draw.normal(0, 0.1, waves.shape)).astype(np.float32)
+
+
+def classifier(
+    op: str, way: str, more: str = "", bias: bool = True, peephole: bool = False
+) -> onnx.ModelProto:
+    """A recurrent layer whose last state a layer classifies, trained by least squares to tell how
+    fast the waves are."""
+    draw, directions = np.random.default_rng(len(op + way + more)), 1 + (way == "bidirectional")
+    rows, units = GATES[op] * UNITS, directions * UNITS
+    constants = {
+        "w": draw.normal(size=(directions, rows, WIDTH)) / np.sqrt(WIDTH),
+        "r": draw.normal(size=(directions, rows, UNITS)) / np.sqrt(UNITS),
+        "b": draw.normal(size=(directions, 2 * rows)) * 0.3,
+        "h0": draw.normal(size=(directions, 1, UNITS)) * 0.3,
+        "p": draw.normal(size=(directions, 3 * UNITS)) * 0.3,
+        "v": np.zeros((units, CLASSES)),
+        "u": np.zeros(CLASSES),
+    }
+    rest = ["b" if bias else "", "", "h0" if bias else "", "", "p" if peephole else ""]
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1,{STEPS},{WIDTH}] x) => (float[1,{CLASSES}] y, float[{directions},1,{UNITS}] h) {{
+            t = Transpose<perm = [1, 0, 2]>(x)
+            all, h = {op}<hidden_size = {UNITS}, direction = "{way}"{more}>({", ".join(
+                ["t", "w", "r", *rest]).rstrip(", ")})
+            last = Transpose<perm = [1, 0, 2]>(h)
+            flat = Reshape(last, shape)  y = Gemm(flat, v, u)
+        }}""")
+    shape = onnx.numpy_helper.from_array(np.array([1, units]), "shape")
+    model.graph.initializer.append(shape)
+    for name, value in constants.items():
+        tensor = onnx.numpy_helper.from_array(value.astype(np.float32), name)
+        model.graph.initializer.append(tensor)
+    model.graph.output.append(onnx.helper.make_empty_tensor_value_info("flat"))
+    session, x = Session(model), states(128, 5)
+    seen = np.concatenate([session(["flat"], {"x": each})["flat"] for each in x])
+    del model.graph.output[2]
+    wanted = np.eye(CLASSES)[labels(x)]
+    found = np.linalg.lstsq(np.c_[seen, np.ones(len(seen))], wanted, rcond=None)[0]
+    trained = {"v": found[:-1], "u": found[-1]}
+    for tensor in model.graph.initializer:
+        if tensor.name in trained:
+            value = trained[tensor.name].astype(np.float32)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(value, tensor.name))
+    return model
+
+
+def labels(x: Array) -> Array:
+    """Which quarter of the samples the pace of a wave is in."""
+    pace = np.abs(np.diff(x[:, 0], axis=1)).mean(axis=(1, 2))
+    return np.searchsorted(np.quantile(pace, [0.25, 0.5, 0.75]), pace)
+
+
+def differ(a: dict[str, Array], b: dict[str, Array]) -> float:
+    return max(float(np.abs(a[n] - b[n]).max()) for n in a)
+
+
+@pytest.mark.parametrize(("op", "way", "more"), FORMS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_parts_are_the_operator_and_make_it_again(
+    op: str, way: str, more: str, bias: bool
+) -> None:
+    plain = prepared(classifier(op, way, more, bias), "net")
+    net = network(plain, "net")
+    (cell,) = net.cells
+    floats = plainest(net, dict.fromkeys(net.groups, {"minmax": (-1.0, 1.0)}))
+    again = written(net, floats.uniform(Precision.FLOAT), "test")
+    assert [n.op_type for n in again.graph.node].count(op) == 1
+    feeds, names = {"x": states(1)[0]}, ["y", "h"]
+    right = Session(plain)(names, feeds)
+    for model in (taken_apart(plain)[0], again):
+        onnx.checker.check_model(model, full_check=True)
+        assert differ(right, Session(model)(names, feeds)) < 2e-6
+    assert len(cell.layers) == (3 if op == "GRU" and not more else 2) * len(cell.ways)
+
+
+@pytest.mark.parametrize("precision", [Precision.INT8, Precision.INT16])
+@pytest.mark.parametrize(("op", "way", "more"), [*FORMS[:3:2], *FORMS[3:8:2], *FORMS[8:10]])
+def test_they_compute_what_onnxruntime_computes(
+    op: str, way: str, more: str, precision: Precision
+) -> None:
+    """The state in each step is stored as the file says. Where last bits of a function change a
+    rounding, one step of one value follows."""
+    plain = prepared(classifier(op, way, more), "net")
+    net = network(plain, "net")
+    ranges = ranges_of(Studio(net, samples_of({"x": states()}, plain, "data")))
+    model = written(net, plainest(net, ranges).uniform(precision), "test")
+    onnx.checker.check_model(model, full_check=True)
+    assert not {n.op_type for n in model.graph.node} & GATES.keys()
+    (module,) = compile_specs([ModuleSpec(model)])
+    ours, theirs = load_host(compile_modules([ModuleSpec(model)])), Session(model)
+    gaps = [
+        differ(theirs(["y", "h"], {"x": x}), ours({"x": x})) for x in states(seed=7, count=12)
+    ]
+    assert np.median(gaps) < 2e-6 and max(gaps) < 0.05, gaps
+    assert not [
+        o.name
+        for call in module.program.calls
+        for inner in (call, *(c for p in call.parts.values() for c in p.calls))
+        for o in inner.kernel.operands
+        if o.array is not None and o.array.dtype == np.float32 and o.array.size > 8 * UNITS
+    ], "weights in floats"
+
+
+def made(model: onnx.ModelProto, **asked: object) -> Quantized:
+    x = states(96)
+    data = {"x": x, "labels": labels(x)}
+    return quantized(model, data, Request("net.onnx", "data.npz", **asked))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("op", "more"), [("LSTM", ""), ("GRU", ", linear_before_reset = 1")])
+def test_the_command_keeps_the_accuracy_in_integers(op: str, more: str) -> None:
+    q = made(classifier(op, "forward", more))
+    assert q.metric == "top1" and q.after >= q.before - 0.003
+    assert {x.precision for x in q.layers} <= {Precision.INT8, Precision.INT16}
+    assert [x.name for x in q.layers] == ["all_input", "all_state", "y"]
+    assert q.cost.flash < q.float_cost.flash / 2 and q.output_sqnr > 30
+    assert all(x.cost.instructions > 0 and x.cost.flash > 0 for x in q.layers)
+    assert "all_state" in text(q, "out.onnx")
+    assert "in float" not in text(q, "out.onnx")
+
+
+def test_precisions_are_chosen_for_each_product() -> None:
+    """Where int8 misses what is asked for, and floats where nothing less has it."""
+    net = classifier("LSTM", "forward")
+    plain = made(net, metric="sqnr", enough=20.0, on_device=False)
+    asked = plain.after + 5
+    mixed = made(net, metric="sqnr", enough=asked, on_device=False)
+    assert mixed.after >= asked
+    assert len({x.precision for x in mixed.layers}) > 1
+    floats = made(net, metric="sqnr", enough=100.0, on_device=False)
+    assert [n.op_type for n in floats.model.graph.node].count("LSTM") == 1
+
+
+def test_other_forms_stay_in_float_and_are_named() -> None:
+    q = made(classifier("LSTM", "forward", peephole=True), on_device=False)
+    assert [n.op_type for n in q.model.graph.node].count("LSTM") == 1
+    assert "'all': only recurrent layers of constant weights" in text(q, "out.onnx")
+
+
+def test_flash_counts_what_is_inside() -> None:
+    (module,) = compile_specs([ModuleSpec(classifier("GRU", "forward"), target="cortex-m4")])
+    every = sum(module.flash_of(call) for call in module.program.calls)
+    assert every >= module.constants_bytes
