@@ -65,7 +65,21 @@ def _exported(net: Any, shape: tuple[int, ...]) -> onnx.ModelProto:
         return onnx.load(path)
 
 
-def _classifier(make: Callable[[], Any], x: Array, y: Array, epochs: int) -> Network:
+def _as_torch_writes(net: Any, shape: tuple[int, ...]) -> onnx.ModelProto:
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        names = {"input_names": ["x"], "output_names": ["y"]}
+        torch.onnx.export(
+            net.eval(), (torch.zeros(shape),), path, opset_version=17, dynamo=False, **names
+        )
+        return onnx.load(path)
+
+
+def _classifier(
+    make: Callable[[], Any], x: Array, y: Array, epochs: int, export: Any = _exported
+) -> Network:
     """Trained on four fifths; the output is logits."""
     import torch
     from fit import SEED, fit, reproducible
@@ -76,7 +90,7 @@ def _classifier(make: Callable[[], Any], x: Array, y: Array, epochs: int) -> Net
     a, b, c, d = train_test_split(x, y, test_size=0.2, stratify=y, random_state=SEED)
     net = make()
     fit(net, torch.nn.functional.cross_entropy, a, c.astype(np.int64), epochs=epochs)
-    model = _exported(net, (1, *x.shape[1:]))
+    model = export(net, (1, *x.shape[1:]))
     return Network(model, a[:, None], b[:, None], d.astype(np.int64))
 
 
@@ -232,7 +246,7 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "sequence": lambda: _classifier(_sequence, _digits()[0][:, 0], _digits()[1], 20),
     **{
         kind: lambda kind=kind: _classifier(
-            lambda: _recurrent(kind), _digits()[0][:, 0], _digits()[1], 30
+            *(lambda: _recurrent(kind), _digits()[0][:, 0], _digits()[1], 30, _as_torch_writes)
         )
         for kind in ("LSTM", "GRU")
     },

@@ -215,9 +215,7 @@ def _is_plain(node: NodeProto, stored: Mapping[str, TensorProto]) -> bool:
     return factors == (1.0, 1.0) and not attribute(node, "transA", 0) and fits
 
 
-def _groups(
-    model: ModelProto, layers: Sequence[Layer], cells: Sequence[Cell]
-) -> dict[str, str]:
+def _groups(model: ModelProto, layers: Sequence[Layer], cells: Sequence[Cell]) -> dict[str, str]:
     """Tensors that are stored in integers, with the first of their scale."""
     floats = _floats(model)
     parent = {name: name for name in floats}

@@ -9,6 +9,7 @@ What stays in float gets its operator back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from onnx import (
@@ -49,8 +50,8 @@ class Product:
 
 @frozen
 class Way:
-    """One direction, a Scan of this name: `first` is the name of the layer that multiplies the input, `inner` are those
-    of the state in the order of their weights."""
+    """One direction, a Scan of this name: `first` is the layer that multiplies the input, `inner`
+    are those that multiply the state, in the order of their weights."""
 
     name: str
     first: str
@@ -169,7 +170,7 @@ class _Taker:
         self.constants: dict[str, Array] = {}
         self.infos: list[ValueInfoProto] = []
 
-    def step(self, op: str, inputs: Sequence[str], out: str, **attributes: object) -> str:
+    def step(self, op: str, inputs: Sequence[str], out: str, **attributes: Any) -> str:
         self.nodes.append(helper.make_node(op, inputs, [out], f"{out}_{op}", **attributes))
         return out
 
@@ -195,7 +196,7 @@ class _Taker:
     def results(self, ways: list[Way], ends: list[tuple[str, ...]]) -> None:
         """The operator's outputs: Y [steps, directions, batch, hidden], the last states."""
         name, outs = self.name, [*self.node.output, "", ""]
-        parts = []
+        parts: list[tuple[str, int, list[str]]] = []
         if outs[0]:
             parts.append((outs[0], 1, []))
             for d, way in enumerate(ways):
@@ -230,7 +231,9 @@ class _Taker:
         last = tuple(f"{name}_last_{k}" for k in range(len(states)))
         outs = [*last, f"{name}_all", *body.shown]
         axes = [1] * (1 + len(body.shown))
-        directions = {f"scan_{of}_directions": [1] * n for of, n in _counts(body) if back}
+        directions: dict[str, Any] = {
+            f"scan_{of}_directions": [1] * n for of, n in _counts(body) if back
+        }
         scan = helper.make_node(
             *("Scan", [*states, sums], outs, name),
             body=body.graph(),
@@ -284,7 +287,7 @@ class _Body:
         self.given = [h, *([c] if self.op == "LSTM" else []), g]
         self.results = {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[self.op](h, c, g)
 
-    def step(self, op: str, inputs: Sequence[str], label: str, **attributes: object) -> str:
+    def step(self, op: str, inputs: Sequence[str], label: str, **attributes: Any) -> str:
         out = f"{self.name}_{label}"
         self.nodes.append(helper.make_node(op, inputs, [out], f"{out}_{op}", **attributes))
         return out

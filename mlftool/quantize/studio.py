@@ -35,7 +35,9 @@ class Studio:
         self.outputs = tuple(o.name for o in float_outputs(net.model))
         self._weights = [n for layer in net.layers for n in (layer.weight, layer.bias) if n]
         one = simulation(net)
-        self._session, self._chunk = Session(one), 1
+        self._single = self._session = Session(one)
+        self._chunk = 1
+        self._apart: frozenset[str] = frozenset()  # tensors whose first axis counts no samples
         several = _open_batch(one)
         if len(samples) > 1 and self._agrees(several):
             self._session, self._chunk = Session(several), CHUNK
@@ -48,9 +50,12 @@ class Studio:
 
     def run(self, plan: Plan | None, names: Sequence[str]) -> dict[str, Array]:
         """Tensors [samples, ...] under a plan; None is the float model."""
-        if not names:  # onnxruntime would give all
-            return {}
-        return self._run(self._session, self._chunk, self._feeds(plan), names)
+        feeds = self._feeds(plan)
+        alone = [n for n in names if n in self._apart]
+        rest = [n for n in names if n not in self._apart]
+        # Of no names onnxruntime would give all.
+        made = self._run(self._single, 1, feeds, alone) if alone else {}
+        return made | (self._run(self._session, self._chunk, feeds, rest) if rest else {})
 
     def judged(self, plan: Plan | None) -> dict[str, Array]:
         """The outputs, before they become probabilities."""
@@ -75,24 +80,24 @@ class Studio:
         if chunk == 1:
             return {n: np.stack([p[n] for p in parts]) for n in names}
         joined = {n: np.concatenate([p[n] for p in parts]) for n in names}
-        return {n: a.reshape(count, -1, *a.shape[1:]) for n, a in joined.items()}
+        return {n: _by_sample(a, count) for n, a in joined.items()}
 
     def _agrees(self, several: ModelProto) -> bool:
-        """Whether samples that go together give what each gives alone."""
+        """Whether samples that go together give what each gives alone, but for tensors that no
+        layer makes, which are noted."""
         if any(a.ndim < 2 or a.shape[1] != 1 for a in self.samples.inputs.values()):
             return False
-        whole, names = self.samples, [*self.net.judged, *(x.y for x in self.net.layers)]
+        whole, names = self.samples, {*self.net.judged, *(x.y for x in self.net.layers)}
+        every = sorted({*names, *(n for n in self.net.group if n not in self.net.model_inputs)})
         self.samples = whole.part(3)
         try:
-            feeds = self._feeds(None)
-            alone = self._run(self._session, 1, feeds, names)
-            made = self._run(Session(several), CHUNK, feeds, names)
-            return all(
-                made[n].shape == alone[n].shape
-                and np.isfinite(alone[n]).all()
-                and np.allclose(made[n], alone[n], rtol=1e-4, atol=1e-5 * np.abs(alone[n]).max())
-                for n in names
-            )
+            feeds, count = self._feeds(None), len(self.samples)
+            alone = self._run(self._single, 1, feeds, every)
+            given = {n: x.reshape(-1, *x.shape[2:]) for n, x in self.samples.inputs.items()}
+            made = Session(several)(every, {**feeds, **given})
+            apart = {n for n in every if not _is_alike(made[n], alone[n], count)}
+            self._apart = frozenset(apart)
+            return apart.isdisjoint(names)
         except Exception:  # of onnxruntime, in many kinds: a shape that is written in the model
             return False
         finally:
@@ -136,6 +141,22 @@ class Studio:
         step = float(scale.scale) if scale else 1.0
         made: Array = self.run(plan, [name])[name].astype(np.float64) * step
         return made
+
+
+def _by_sample(a: Array, count: int) -> Array:
+    """[samples, ...] of a tensor whose first axis counts samples, each maybe several times."""
+    return a.reshape(count, -1, *a.shape[1:])
+
+
+def _is_alike(made: Array, alone: Array, count: int) -> bool:
+    if made.ndim + 1 != alone.ndim or made.size != alone.size or made.shape[0] % count:
+        return False
+    found = _by_sample(made, count)
+    return (
+        found.shape == alone.shape
+        and bool(np.isfinite(alone).all())
+        and np.allclose(found, alone, rtol=1e-4, atol=1e-5 * np.abs(alone).max(initial=0))
+    )
 
 
 def layer_channels(net: Network, layer: Layer) -> int:

@@ -13,7 +13,6 @@ from mlftool.quantize.device import Cost
 from mlftool.quantize.network import network
 from mlftool.quantize.prepare import prepared
 from mlftool.quantize.quantizer import Quantized, Request, quantized
-from mlftool.quantize.report import text
 
 DRAW = np.random.default_rng(0)
 

@@ -58,11 +58,11 @@ def classifier(
         "u": np.zeros(CLASSES),
     }
     rest = ["b" if bias else "", "", "h0" if bias else "", "", "p" if peephole else ""]
+    read = ", ".join(["t", "w", "r", *rest]).rstrip(", ")
     model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
         g (float[1,{STEPS},{WIDTH}] x) => (float[1,{CLASSES}] y, float[{directions},1,{UNITS}] h) {{
             t = Transpose<perm = [1, 0, 2]>(x)
-            all, h = {op}<hidden_size = {UNITS}, direction = "{way}"{more}>({", ".join(
-                ["t", "w", "r", *rest]).rstrip(", ")})
+            all, h = {op}<hidden_size = {UNITS}, direction = "{way}"{more}>({read})
             last = Transpose<perm = [1, 0, 2]>(h)
             flat = Reshape(last, shape)  y = Gemm(flat, v, u)
         }}""")
@@ -97,13 +97,11 @@ def differ(a: dict[str, Array], b: dict[str, Array]) -> float:
 
 @pytest.mark.parametrize(("op", "way", "more"), FORMS)
 @pytest.mark.parametrize("bias", [True, False])
-def test_parts_are_the_operator_and_make_it_again(
-    op: str, way: str, more: str, bias: bool
-) -> None:
+def test_parts_are_the_operator_and_make_it_again(op: str, way: str, more: str, bias: bool) -> None:
     plain = prepared(classifier(op, way, more, bias), "net")
     net = network(plain, "net")
     (cell,) = net.cells
-    floats = plainest(net, dict.fromkeys(net.groups, {"minmax": (-1.0, 1.0)}))
+    floats = plainest(net, {g: {"minmax": (-1.0, 1.0)} for g in net.groups})
     again = written(net, floats.uniform(Precision.FLOAT), "test")
     assert [n.op_type for n in again.graph.node].count(op) == 1
     feeds, names = {"x": states(1)[0]}, ["y", "h"]
@@ -129,10 +127,9 @@ def test_they_compute_what_onnxruntime_computes(
     assert not {n.op_type for n in model.graph.node} & GATES.keys()
     (module,) = compile_specs([ModuleSpec(model)])
     ours, theirs = load_host(compile_modules([ModuleSpec(model)])), Session(model)
-    gaps = [
-        differ(theirs(["y", "h"], {"x": x}), ours({"x": x})) for x in states(seed=7, count=12)
-    ]
-    assert np.median(gaps) < 2e-6 and max(gaps) < 0.05, gaps
+    gaps = [differ(theirs(["y", "h"], {"x": x}), ours({"x": x})) for x in states(seed=7, count=12)]
+    assert np.median(gaps) < 2e-6, gaps
+    assert max(gaps) < 0.05, gaps
     assert not [
         o.name
         for call in module.program.calls
@@ -151,10 +148,12 @@ def made(model: onnx.ModelProto, **asked: object) -> Quantized:
 @pytest.mark.parametrize(("op", "more"), [("LSTM", ""), ("GRU", ", linear_before_reset = 1")])
 def test_the_command_keeps_the_accuracy_in_integers(op: str, more: str) -> None:
     q = made(classifier(op, "forward", more))
-    assert q.metric == "top1" and q.after >= q.before - 0.003
+    assert q.metric == "top1"
+    assert q.after >= q.before - 0.003
     assert {x.precision for x in q.layers} <= {Precision.INT8, Precision.INT16}
     assert [x.name for x in q.layers] == ["all_input", "all_state", "y"]
-    assert q.cost.flash < q.float_cost.flash / 2 and q.output_sqnr > 30
+    assert q.cost.flash < q.float_cost.flash / 2
+    assert q.output_sqnr > 30
     assert all(x.cost.instructions > 0 and x.cost.flash > 0 for x in q.layers)
     assert "all_state" in text(q, "out.onnx")
     assert "in float" not in text(q, "out.onnx")
