@@ -48,5 +48,6 @@ def log_softmax(v: View) -> Kernel:
 
 @op("mlf.UnitFixed")
 def unit(v: View) -> Kernel:
-    """Of int8: each line divided by the root of its sum of squares."""
+    """Of int8: each line divided by the root of its sum of squares. `early` multiplies by 128
+    before the root's rounding, as TensorFlow Lite does for uint8."""
     return _lines(v, "unit_fixed")

@@ -28,9 +28,15 @@ def less(a: Scalar, zero: int, left: int = 0) -> str:
     return f"(int32_t)((uint32_t){text} << {left})" if left else text
 
 
-def _rescale(m: Maths, a: Scalar, *, how: Rescaling = NOTHING) -> str:
-    text = f"mlf_rescale({less(a, how.before, how.left)}, {how.m}, {how.exponent})"
+def _rescale(
+    m: Maths, a: Scalar, *, how: Rescaling = NOTHING, function: str = "mlf_rescale"
+) -> str:
+    text = f"{function}({less(a, how.before, how.left)}, {how.m}, {how.exponent})"
     return limited(m, text, how.after, how.low, how.high)
+
+
+def _rescale_once(m: Maths, a: Scalar, *, how: Rescaling = NOTHING) -> str:
+    return _rescale(m, a, how=how, function="mlf_rescale_once")
 
 
 def _multiply(m: Maths, a: Scalar, b: Scalar, *, zero: int = 0, how: Rescaling = NOTHING) -> str:
@@ -43,5 +49,7 @@ def _multiply(m: Maths, a: Scalar, b: Scalar, *, zero: int = 0, how: Rescaling =
     return limited(m, text, how.after, how.low, how.high)
 
 
-for _name, _text in (("Rescale", _rescale), ("MultiplyFixed", _multiply)):
-    elementwise(f"mlf.{_name}", _text, Trait.RESCALER, includes=Rounding.TWICE.includes)
+INCLUDES = Rounding.TWICE.includes
+elementwise("mlf.Rescale", _rescale, Trait.RESCALER, includes=INCLUDES)
+elementwise("mlf.RescaleOnce", _rescale_once, includes=INCLUDES)
+elementwise("mlf.MultiplyFixed", _multiply, Trait.RESCALER, includes=INCLUDES)

@@ -30,10 +30,10 @@ def parsed(text: str, **constants: Array) -> onnx.ModelProto:
 
 
 def recurrent() -> onnx.ModelProto:
-    """A GRU in floats over 20 steps, of which the last is classified."""
+    """A GRU in floats, because of its limit, over 20 steps, of which the last is classified."""
     return parsed(
         """g (float[20,1,4] x) => (float[1,5] y) {
-            h, last = GRU<hidden_size: int = 8>(x, w, r)
+            h, last = GRU<hidden_size: int = 8, clip: float = 9.0>(x, w, r)
             s = Squeeze(h, one)  t = Gather<axis: int = 0>(s, end)
             y = Gemm<transB: int = 1>(t, v, b)
         }""",

@@ -34,6 +34,11 @@ static inline int32_t mlf_rescale(int32_t x, int32_t m, int32_t exponent) {
   return mlf_shift_away(mlf_high_product((int32_t)((uint32_t)x << left), m), left - exponent);
 }
 
+/* The same rounded once, ties up. */
+static inline int32_t mlf_rescale_once(int32_t x, int32_t m, int32_t exponent) {
+  return (int32_t)(((int64_t)x * m + (INT64_C(1) << (30 - exponent))) >> (31 - exponent));
+}
+
 /* A sum as a quantised value, rounded twice; `factor` has a multiplier in its lower half, its
  * exponent in the upper one. */
 static inline int32_t mlf_requantize_twice(int32_t acc, int64_t factor, int32_t zero_point,

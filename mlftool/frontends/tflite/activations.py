@@ -261,24 +261,31 @@ def _through_floats(s: Site, function: Callable[[Array], Array]) -> None:
 
 @operator("EXP")
 def exponential(s: Site) -> None:
-    """int8 as LiteRT; TensorFlow Lite Micro has only float32."""
-    _of_float32_or_int8(s, "Exp", lambda v: np.exp(np.minimum(v, 80)))  # e^80 fits in a float32
+    """Integers as LiteRT; TensorFlow Lite Micro has only float32."""
+    _of_float32_or_integers(s, "Exp", lambda v: np.exp(np.minimum(v, 80)))  # of float32
 
 
 @operator("LOG")
 def logarithm(s: Site) -> None:
-    """int8 as LiteRT: the least integer at 0 and below. TensorFlow Lite Micro has only float32."""
-    none = -(2.0**30)
-    _of_float32_or_int8(s, "Log", lambda v: np.log(v, out=np.full_like(v, none), where=v > 0))
+    """Integers as LiteRT: the least one at 0 and below. TensorFlow Lite Micro has only float32."""
+    none = -32768.0 * s.scale(s.y()) if s.y().type.dtype.name == "int16" else -(2.0**30)
+    _of_float32_or_integers(s, "Log", lambda v: np.log(v, out=np.full_like(v, none), where=v > 0))
 
 
-def _of_float32_or_int8(s: Site, op: str, function: Callable[[Array], Array]) -> None:
-    _, _, row = same_type(s)
-    s.expect(row in ("float32", "int8"), f"{row}; supported: float32, int8")
+def _of_float32_or_integers(s: Site, op: str, function: Callable[[Array], Array]) -> None:
+    x, y, row = same_type(s)
     if row == "float32":
         s.add(op, (s.name(),), s.out())
-    else:
+    elif row == "int8":
         _through_floats(s, lambda v: _f32(function(v.astype(np.float64))))
+    else:
+        s.expect(s.zero(x) == 0 == s.zero(y), "a zero point of int16; expected 0")
+
+        def at(v: float) -> float:
+            return float(function(np.array([v]))[0])
+
+        table = fixed.between(at, s.scale(x), s.zero(x), s.scale(y))
+        s.add("mlf.Between", (s.name(), s.const(table, what="table")), s.out())
 
 
 @operator("ABS")
@@ -419,10 +426,11 @@ def l2_normalization(s: Site) -> None:
     if row == "float32":
         s.add("LpNormalization", (s.name(),), s.out(), {"axis": -1, "p": 2})
         return
-    s.expect(row == "int8" and not s.x().unsigned, f"{s.x().stored}; supported: float32, int8")
+    s.expect(row == "int8", f"{row}; supported: float32, int8, uint8")
     found = (s.scale(y), s.zero(y))
     s.expect(found == (1 / 128, 0), f"an output with scale and zero point {found}")
-    s.add("mlf.UnitFixed", (s.name(),), s.out(), {"zero": s.zero(x)})
+    attrs = {"zero": s.zero(x), "early": int(x.unsigned)}
+    s.add("mlf.UnitFixed", (s.name(),), s.out(), attrs)
 
 
 def _plain(kind: str, op: str, *types: str) -> None:

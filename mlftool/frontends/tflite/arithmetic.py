@@ -49,15 +49,18 @@ def rescale(
     left: int = 0,
     after: int = 0,
     limits: tuple[int, int] = (0, 0),
+    once: bool = False,
 ) -> str:
-    """(name - before) * 2^left * real + after, as the value `out` or a new one of that type."""
+    """(name - before) * 2^left * real + after, as the value `out` or a new one of that type,
+    rounded twice, or `once`."""
     how = Rescaling(before, left, *multiplier(real), after, *limits)
     value = s.draft.consts.get(name)
     if value is not None and isinstance(out, DType) and out.bits == 32:
         return s.const(how.apply(value).astype(np.int32))
     type_ = s.draft.types[name]
     made_as = TensorType(out, type_.shape) if isinstance(out, DType) else out
-    return s.add("mlf.Rescale", (name,), made_as, asdict(how))
+    op = "mlf.RescaleOnce" if once else "mlf.Rescale"
+    return s.add(op, (name,), made_as, asdict(how))
 
 
 def widened(s: Site, name: str, zero: int) -> str:

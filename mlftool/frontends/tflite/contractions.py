@@ -207,6 +207,37 @@ def conv_2d(s: Site) -> None:
     convolved(s, w.transpose(0, 3, 1, 2), group)
 
 
+@operator("CONV_3D")
+def conv_3d(s: Site) -> None:
+    """float32, as LiteRT."""
+    s.expect(kind_of(s) == "float32", f"{s.x().type}; supported: float32")
+    same_floats(s, 1, 2)
+    x, y, w = s.x().type.shape, s.y().type.shape, s.known(1, "weights")
+    rank(s, 5, s.x(), s.y(), s.x(1))
+    fits = (w.shape[3], w.shape[4], x[0]) == (x[4], y[4], y[0])
+    s.expect(fits, f"weights {s.x(1).type} for {s.x().type} and {s.y().type}")
+    strides = [s.option(f"stride_{a}") for a in "dhw"]
+    dilations = [s.option(f"dilation_{a}_factor", 1) for a in "dhw"]
+    s.expect(min(*strides, *dilations, *w.shape[:3]) > 0, "a stride, dilation or filter below 1")
+    same = s.option("padding") == SAME
+    axes = [*zip(x[1:4], w.shape[:3], strides, dilations, strict=True)]
+    made = tuple(extent(same, *axis) for axis in axes)
+    s.expect(y[1:4] == made, f"an output {s.y().type}; expected {made} along axes 1 to 3")
+    pads = [window(same, n, o, k, st, d) for o, (n, k, st, d) in zip(made, axes, strict=True)]
+    attrs = {
+        "kernel_shape": w.shape[:3],
+        "strides": tuple(strides),
+        "dilations": tuple(dilations),
+        "pads": (*(p.before for p in pads), *(p.behind for p in pads)),
+    }
+    bias = biases(s, 2, y[4])
+    parts = [s.turned(s.name(), (0, 4, 1, 2, 3))]
+    parts.append(s.const(np.ascontiguousarray(w.transpose(4, 3, 0, 1, 2)), what="weights"))
+    parts += [] if bias is None else [s.const(bias, what="bias")]
+    found = s.add("Conv", parts, TensorType(dtype.float32, (y[0], y[4], *made)), attrs)
+    s.within(s.turned(found, (0, 2, 3, 4, 1)), s.out())
+
+
 @operator("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(s: Site) -> None:
     kind_of(s)
@@ -287,7 +318,9 @@ def fully_connected(s: Site) -> None:
         same_floats(s, 1, 2)
     flat = s.reshaped(s.name(0), (rows, depth))
     bias = biases(s, 2, oc)
-    if s.x(1).data is None:
+    if x.unsigned and s.x(1).data is not None:
+        weights_of(s, x, 1)
+    if x.unsigned or s.x(1).data is None:
         _computed_weights(s, flat, (rows, oc), bias)
         return
     w = s.known(1, "weights")
@@ -307,7 +340,8 @@ def fully_connected(s: Site) -> None:
 
 
 def _computed_weights(s: Site, flat: str, shape: tuple[int, int], bias: Array | None) -> None:
-    """Weights that are no constants: of floats, or of int8 with one scale."""
+    """Weights that are no constants: of floats, or of int8 with one scale. So are all of uint8,
+    whose sums TensorFlow Lite rounds once."""
     x, w, y = s.x(0), s.x(1), s.y()
     row = x.type.dtype
     s.expect(row.name != "int16" and w.type.dtype == row, "weights that are computed, of int16")
@@ -326,7 +360,8 @@ def _computed_weights(s: Site, flat: str, shape: tuple[int, int], bias: Array | 
     if bias is not None:
         total = s.add("Add", (total, s.const(bias, what="bias")), wide)
     real, total = s.scale(x) * s.scale(w) / s.scale(y), s.reshaped(total, y.type.shape)
-    rescale(s, total, real, s.out(), after=s.zero(y), limits=s.stored_limits())
+    limits = s.stored_limits()
+    rescale(s, total, real, s.out(), after=s.zero(y), limits=limits, once=x.unsigned)
 
 
 @operator("BATCH_MATMUL")

@@ -38,7 +38,7 @@ from mlftool.ir.rounding import FactorError
 import_module("mlftool.fixedpoint")  # registers its operators
 FAMILIES = (
     *("activations", "arithmetic", "contractions", "control", "conversions", "detection"),
-    *("ethos_u", "images", "movement", "recurrent", "reductions", "signal"),
+    *("ethos_u", "images", "indices", "movement", "recurrent", "reductions", "signal"),
 )
 for _family in FAMILIES:
     import_module(f"mlftool.frontends.tflite.{_family}")

@@ -304,6 +304,89 @@ def test_integers_of_litert() -> None:
     assert found == INTEGERS
 
 
+# The same.
+INDICES = "69d15f5ed3005615f41e522b426ea378"
+
+
+def indices(rng: np.random.Generator) -> Iterator[Case]:
+    """Operators of indices, with some outside; functions of int16."""
+    rows = ("float32", "int8", "uint8", "int16", "int32", "int64")
+    some = {row: q(rng, (3, 7), row) if row in ROWS else T("", (3, 7), row) for row in rows}
+    some["uint8"] = T("", (3, 7), "uint8", 0.1, 7)
+    for x in some.values():
+        parts = [like(x, (3, 4)), T("", (3, 4), "int32")]
+        yield Case("TOPK_V2", [x, ints(4)], parts, "TopKV2Options")
+    places, shapes = {0: [[0, 4, -1], [5, 2, -5]]}, {-1: (2, 3, 5), 0: (5, 2, 3), 1: (2, 5, 3)}
+    for row in ("float32", "int8", "uint8", "int32", "int64", "bool"):
+        ends = [T("", (), row, data=k) for k in (1, 0)]
+        for axis, shape in shapes.items():
+            parts = [T("", (2, 3), "int64" if axis else "int32"), ints(5), *ends]
+            options = ("OneHotOptions", {"Axis": axis})
+            yield Case("ONE_HOT", parts, [T("", shape, row)], *options, feed=places)
+    for row in ("float32", "int8", "uint8", "int32", "int64"):
+        added, whole = (like(some[row], shape) for shape in ((4, 3), (5, 3)))
+        feed = {0: [[1], [3], [1], [0]]}
+        parts = [T("", (4, 1), "int32"), added, ints((5, 3))]
+        yield Case("SCATTER_ND", parts, [whole], "ScatterNdOptions", feed=feed)
+    feed = {0: [[1, 0], [3, 2], [1, 0], [4, 1]]}
+    parts = [T("", (4, 2), "int32"), T("", (4,), "float32"), ints((5, 3))]
+    yield Case("SCATTER_ND", parts, [T("", (5, 3), "float32")], "ScatterNdOptions", feed=feed)
+    for kind in ("EXP", "LOG"):
+        for a, b in ((1.9e-4, 4e-5), (1e-5, 9e-4), (2e-4, 2e-4)):
+            x, y = (T("", (1, 65536), "int16", scale, 0) for scale in (a, b))
+            yield Case(kind, [x], [y], feed={0: np.arange(-32768, 32768)[None]})
+
+
+def test_indices_and_functions_of_litert() -> None:
+    made, _ = results(list(indices(np.random.default_rng(6))))
+    found = hashlib.sha256(b"".join(y.tobytes() for y in made)).hexdigest()[:32]
+    assert found == INDICES
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (Case("TOPK_V2", [T("", (3,), "int8"), ints(4)],
+              [T("", (4,), "int8"), T("", (4,), "int32")]), "4 elements of int8"),
+        (Case("ONE_HOT", [T("", (3,), "int32"), ints(4), *[T("", (), "int8", data=0)] * 2],
+              [T("", (3, 5), "int8")], "OneHotOptions", {"Axis": -1}), "expected the shape"),
+        (Case("SCATTER_ND", [T("", (2, 1), "int32"), T("", (2, 3), "int8"), ints((5, 4))],
+              [T("", (5, 4), "int8")]), "rows int8"),
+        (Case("CONV_3D", [T("", (1, 3, 3, 3, 2), "float32"),
+                          T("", (1, 1, 1, 3, 4), "float32", data=np.zeros((1, 1, 1, 3, 4)))],
+              [T("", (1, 3, 3, 3, 4), "float32")], "Conv3DOptions"), "weights float32"),
+    ],
+)  # fmt: skip
+def test_indices_that_do_not_fit(case: Case, said: str) -> None:
+    with pytest.raises(MlfError, match=said):
+        imported(TFLite(merged([case])), "m")
+
+
+@pytest.mark.parametrize(("padding", "stride", "dilation"), [(0, 2, 1), (1, 1, 2), (0, 1, 1)])
+def test_convolutions_of_three_axes(padding: int, stride: int, dilation: int) -> None:
+    """A sum over the window of each place; LiteRT has the same shapes and numbers."""
+    rng = np.random.default_rng(padding)
+    w, bias = rng.normal(size=(2, 3, 2, 3, 4)), rng.normal(size=4)
+    x_shape, reach = (1, 5, 6, 7, 3), [(k - 1) * dilation + 1 for k in w.shape[:3]]
+    sizes = [*zip(x_shape[1:4], reach, strict=True)]
+    out = [-(-(n if padding == 0 else n - r + 1) // stride) for n, r in sizes]
+    options = {f"Stride{a}": stride for a in "DHW"} | {
+        f"Dilation{a}Factor": dilation for a in "DHW"
+    }
+    parts = [T("", x_shape, "float32")]
+    parts += [T("", v.shape, "float32", data=v.astype(np.float32)) for v in (w, bias)]
+    options |= {"Padding": padding, "FusedActivationFunction": 1}
+    made = [T("", (1, *out, 4), "float32")]
+    (y,), ((x,),) = results([Case("CONV_3D", parts, made, "Conv3DOptions", options)])
+    whole = [max(0, (o - 1) * stride + r - n) for o, (n, r) in zip(out, sizes, strict=True)]
+    pads = [(p // 2, p - p // 2) if padding == 0 else (0, 0) for p in whole]
+    padded = np.pad(x, [(0, 0), *pads, (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, reach, (1, 2, 3))
+    windows = windows[:, ::stride, ::stride, ::stride, :, ::dilation, ::dilation, ::dilation]
+    want = np.einsum("ndhwcijk,ijkco->ndhwo", windows, w)[:, : out[0], : out[1], : out[2]] + bias
+    np.testing.assert_allclose(y, np.maximum(want, 0), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("left", [1, 2])
 def test_an_unknown_batch_is_what_its_operators_make_of_it(left: int) -> None:
     """Keras' causal, dilated Conv1D of any batch: the file has 1 also between the operators that
