@@ -16,6 +16,7 @@ from mlftool.onnx_rules.scope import Report
 from mlftool.ops import Trait, has
 
 OLDEST_OPSET = 1
+FORGOTTEN = {"com.microsoft": 1, "ai.onnx.ml": 5}  # versions of domains that a model does not import
 
 
 def check_names(kind: str, names: Sequence[str], report: Report) -> None:
@@ -84,7 +85,9 @@ def _fixed(dims: list[Any], where: str, name: str, report: Report) -> tuple[int,
 
 
 def read_opsets(model: ModelProto | FunctionProto, report: Report) -> dict[str, int]:
-    """Domain -> version; the newest one where the model forgot the default domain."""
+    """Domain -> version; the newest one where the model forgot the default domain.
+
+    onnxruntime knows two other domains without an import, and NNCF writes MatMulNBits so."""
     opsets: dict[str, int] = {}
     newest = onnx.defs.onnx_opset_version()
     for entry in model.opset_import:
@@ -97,6 +100,8 @@ def read_opsets(model: ModelProto | FunctionProto, report: Report) -> dict[str, 
             text = f"opset {entry.version} of domain '{domain}'; expected at most {2**31 - 1}"
             report("MLF0204", text)
         opsets[domain] = entry.version
+    for domain, latest in FORGOTTEN.items():
+        opsets.setdefault(domain, latest)
     version = opsets.setdefault("", 0)
     if version == 0:
         opsets[""] = newest

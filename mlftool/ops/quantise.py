@@ -177,7 +177,9 @@ def _fits(f: Facts) -> str:
         blocks = {k: -(-n // block) for k, n in enumerate(x) if k == axis % max(1, len(x))}
         if block < 0 or scale != tuple(blocks.get(k, n) for k, n in enumerate(x)):
             return f"scale {shown(scale)} by blocks of {block} does not fit {shown(x)}"
-    if len(scale) == 1 and scale != (1,):
+    elif len(scale) > 1:
+        return f"scale {shown(scale)}; expected a scalar or a scale for each slice of axis {axis}"
+    elif scale and scale != (1,):
         if not -len(x) <= axis < len(x):
             return f"axis {axis}; expected {-len(x)} to {len(x) - 1}"
         if scale[0] != x[axis]:

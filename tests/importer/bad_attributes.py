@@ -403,6 +403,13 @@ def scales_of_another_number(_: Path) -> ModelProto:
 
 
 @case
+def scales_of_more_dimensions(_: Path) -> ModelProto:
+    """They would broadcast, along whichever axis."""
+    steps = [node("QuantizeLinear", "x s", "q"), node("DequantizeLinear", "q s", name="d")]
+    return model(steps, weights=[tensor("s", np.ones((1, 4)))])
+
+
+@case
 def bias_of_another_number(_: Path) -> ModelProto:
     weights = [tensor("w", np.ones((2, 1, 3, 3))), tensor("b", np.ones(5))]
     return model([node("Conv", "x w b")], [value("x", (1, 1, 8, 8))], weights=weights)
