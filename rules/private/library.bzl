@@ -7,7 +7,7 @@ load(":common.bzl", "for_hidden")
 load(":cpus.bzl", "HOSTS", "condition", "device_of")
 load(":groups.bzl", "extract_parts")
 load(":labels.bzl", "shown")
-load(":mlftool.bzl", "TOOLCHAIN_TYPE")
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "of_toolchain")
 load(":providers.bzl", "MlfInfo", "MlfPartsInfo", "MlfSpecsInfo")
 load(":settings.bzl", "COPTS_VARIABLE")
 
@@ -150,6 +150,7 @@ def _mlf_objects_impl(ctx):
         outputs = [library],
         mnemonic = "MlfObjects",
         progress_message = "Collecting %s" % library.short_path,
+        **of_toolchain(CC_TOOLCHAIN_TYPE)
     )
     return [CcInfo(linking_context = cc_common.create_linking_context(
         linker_inputs = depset([cc_common.create_linker_input(

@@ -19,6 +19,20 @@ def interpreter_of(tool, short = False):
 # As text with its repository: Bazel 4 resolves a bare "//..." here in the main repository.
 TOOLCHAIN_TYPE = str(Label("//rules/toolchains:mlftool_type"))
 
+def of_toolchain(type):
+    """Which toolchain an action's program is of, for `ctx.actions.run`.
+
+    With --incompatible_auto_exec_groups each action must say so. Bazel 4 does not know the argument; what Bazel
+    has besides tells them apart, since a version is not to be had.
+
+    Args:
+      type: of the toolchain, or None.
+
+    Returns:
+      dict: what the call has besides.
+    """
+    return {"toolchain": type} if hasattr(native, "repo_name") else {}
+
 # Fixed for every action: hash order, locale, and no thread pool in a one-CPU action.
 ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
@@ -134,6 +148,7 @@ def run_mlftool(
         execution_requirements = execution_requirements,
         mnemonic = mnemonic,
         progress_message = "%s (%s)" % (progress_message, public_label(ctx)),
+        **of_toolchain(TOOLCHAIN_TYPE)
     )
 
 def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
@@ -169,6 +184,7 @@ def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
         execution_requirements = _WORKER_REQUIREMENTS[protocol],
         mnemonic = mnemonic,
         progress_message = "%s (%s)" % (progress_message, public_label(ctx)),
+        **of_toolchain(TOOLCHAIN_TYPE)
     )
 
 def launcher_script(tool, module, arguments, before = [], part = None):
@@ -225,6 +241,7 @@ def _pack(ctx, part):
         env = ENVIRONMENT,
         mnemonic = "MlfBytecode",
         progress_message = "Compiling mlftool's Python (%s)" % shown(ctx.label),
+        **of_toolchain(None)
     )
     return pack
 

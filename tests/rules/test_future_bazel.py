@@ -154,6 +154,35 @@ def test_what_is_removed_is_found(text: str, found: str) -> None:
     assert list(problems(good, "x")) == []
 
 
+def actions_without_toolchain(text: str) -> list[int]:
+    """Lines of the actions that do not say which toolchain their program is of.
+
+    With --incompatible_auto_exec_groups Bazel 7 and newer refuse one whose
+    program or tools come of a toolchain.
+    """
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("run", "run_shell")
+        and getattr(node.func.value, "attr", "") == "actions"
+        and not any(
+            keyword.arg is None and "of_toolchain(" in ast.unparse(keyword.value)
+            for keyword in node.keywords
+        )
+    ]
+
+
+def test_every_action_says_which_toolchain_its_program_is_of() -> None:
+    rules = [p for p in build_files() if p.is_relative_to(ROOT / "rules")]
+    assert sum(p.read_text().count("actions.run(") for p in rules) > 3
+    assert {
+        p.name: found for p in rules if (found := actions_without_toolchain(p.read_text()))
+    } == {}
+    assert actions_without_toolchain("ctx.actions.run(executable = 'a')") == [1]
+
+
 def test_the_shim_of_rules_cc_has_what_is_loaded_from_it() -> None:
     """Bazel 4 gets the shim, newer ones the real thing: both must have all that we load."""
     used = {
