@@ -129,18 +129,30 @@ def check_boards(manifest: Manifest, labels: Labels) -> None:
         raise MlfError(problems)
 
 
+def named_files(model: Model) -> list[tuple[str, str]]:
+    """(key, path) of every file that the manifest names for a model; a path may be empty."""
+    named = [("model", model.model), ("tuning", model.tuning or "")]
+    named += [("data", path) for path in model.data_files]
+    named += [("backends", path) for path in model.backend_files]
+    named += [("quantize.data", model.quantize.data)] if model.quantize else []
+    return named + ([("test.vectors", model.test.vectors)] if model.test else [])
+
+
+def build_files(manifest: Manifest, labels: Labels) -> list[str]:
+    """Paths of the BUILD files that labels depend on, if only by not being there."""
+    paths = {path for model in manifest.models.values() for _, path in named_files(model)}
+    files = [labels.root.joinpath(*labels.folder, path) for path in sorted(paths - {""})]
+    folders = dict.fromkeys(up for f in files for up in f.parents if up.is_relative_to(labels.root))
+    return [str(folder / name) for folder in folders for name in BUILD_FILES]
+
+
 def check_files(manifest: Manifest) -> None:
     """Raises MlfError for files whose names Bazel cannot pass on: it reads the letters of a BUILD
     file byte by byte, and a rule's request has them encoded twice."""
     problems = []
     remedy = "rename the file, or build without Bazel: mlftool build"
     for model in manifest.models.values():
-        named = [("model", model.model), ("tuning", model.tuning or "")]
-        named += [("data", path) for path in model.data_files]
-        named += [("backends", path) for path in model.backend_files]
-        named += [("quantize.data", model.quantize.data)] if model.quantize else []
-        named += [("test.vectors", model.test.vectors)] if model.test else []
-        for key, name in named:
+        for key, name in named_files(model):
             if not name.isascii():
                 path = f"models.{model.name}.{key}"
                 text = f"Bazel takes names of files in ASCII alone; got '{name}'"
@@ -396,11 +408,13 @@ def packages(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
 
 
 def main(arguments: Iterable[str]) -> int:
-    """Exit code as the command line's; problems go to stderr in the usual form."""
+    """Exit code as the command line's; problems go to stderr in the usual form, and to stdout the
+    files, other than the manifest, that the packages depend on."""
     file, label, rules, store, folder = arguments
     try:
         manifest = load(file)
-        check_boards(manifest, Labels(manifest, label))
+        labels = Labels(manifest, label)
+        check_boards(manifest, labels)
         check_budgets(manifest)
         check_files(manifest)
     except MlfError as error:
@@ -411,6 +425,7 @@ def main(arguments: Iterable[str]) -> int:
         link = Path(folder, path)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(keep(text.encode(), Path(store)))
+    print(*build_files(manifest, labels), sep="\n")
     return 0
 
 

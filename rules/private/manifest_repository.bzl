@@ -63,6 +63,12 @@ def _manifest_repository_impl(rctx):
     )
     if done.return_code:
         fail("@%s: the manifest %s was not accepted\n%s" % (rctx.attr.hub, inside, done.stderr))
+
+    # A BUILD file that is added above a model changes the model's label. Bazel before 7.1 can watch none that
+    # is not there yet (docs/rules.md, "What Bazel reports itself").
+    if hasattr(rctx, "watch"):
+        for file in done.stdout.splitlines():
+            rctx.watch(file)
     rctx.file("BUILD.bazel", executable = False)
 
     # What the root of a repository has, for old Bazels and for new ones.

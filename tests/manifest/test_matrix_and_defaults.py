@@ -236,3 +236,28 @@ def test_bazel_takes_no_file_by_another_alphabet(
             assert f" error[MLF0115]: models.g.{key}: Bazel takes names of files in ASCII" in said
             assert f"got 'détails_gesture_int8.{name}'" in said
     assert not Path("BUILD").exists()
+
+
+def test_a_repository_says_which_build_files_its_labels_depend_on(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of every folder above a file, there or not: one more changes labels, one less does, too."""
+    (folder / "own/deeper").mkdir(parents=True)
+    (folder / "gesture_int8.onnx").rename(folder / "own/deeper/g.onnx")
+    manifest(HEAD + "  g: {model: own/deeper/g.onnx, targets: [host]}\n")
+    Path("BUILD").touch()
+
+    def made() -> tuple[set[str], str]:
+        out = folder / str(len(list(folder.iterdir())))
+        assert (
+            repository(["models.yaml", "//:models.yaml", "@mlftool", f"{out}/s", f"{out}/m"]) == 0
+        )
+        return set(capsys.readouterr().out.split()), (out / "m/g/BUILD.bazel").read_text()
+
+    looked_at, text = made()
+    assert "//:own/deeper/g.onnx" in text
+    for where in (folder, folder / "own", folder / "own/deeper"):
+        assert {str(where / "BUILD"), str(where / "BUILD.bazel")} <= looked_at
+    assert not [file for file in looked_at if not Path(file).is_relative_to(folder)]
+    (folder / "own/BUILD.bazel").touch()
+    assert "//own:deeper/g.onnx" in made()[1]
