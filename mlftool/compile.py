@@ -212,7 +212,7 @@ def _lowered(spec: ModuleSpec, choose: Choose | None, clock: _Clock) -> _Lowered
         spec.input_values,
     )
     file = str(model_name(spec.model))
-    given = with_states(_with_output_names(given, spec), spec.state, file)
+    given = with_states(outputs.rename_outputs(given, spec.output_names, file), spec.state, file)
     given = streamed(given, spec.stream, spec.model, file)
     options = replace(options, model_sha256=sha256)
     graph = verify(given, "import")
@@ -368,21 +368,6 @@ def _judge(spec: ModuleSpec, program: Program, file: str) -> None:
     found = (o.judge(getattr(spec, n), program) for n, o in OPTIONS.items() if o.judge)
     if problems := [replace(p, file=file) for p in found if p]:
         raise MlfError(problems)
-
-
-def _with_output_names(graph: Graph, spec: ModuleSpec) -> Graph:
-    names = spec.output_names
-    if not names:
-        return graph
-    if len(names) != len(graph.outputs):
-        text = f"{len(names)} output names; expected {len(graph.outputs)}"
-    elif len(set(names)) != len(names) or not all(names):
-        text = "an output name is empty or given twice"
-    elif taken := [n for n in names if n in graph.inputs]:
-        text = f"output name '{taken[0]}' is an input's"
-    else:
-        return outputs.rename_outputs(graph, names)
-    raise MlfError(Problem("MLF0400", text, str(model_name(spec.model))))
 
 
 def _target(spec: ModuleSpec) -> Target:

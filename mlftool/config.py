@@ -157,6 +157,15 @@ class PassContext:
         self.disabled_pass = tuple(disabled_pass or ())
         self.config = dict(config or {})
 
+    def __repr__(self) -> str:
+        more = "".join(f", {key}={value!r}" for key, value in self._given().items())
+        return f"PassContext(opt_level={self.opt_level}{more})"
+
+    def _given(self) -> dict[str, Any]:
+        """What is not the default."""
+        keys = ("required_pass", "disabled_pass", "config")
+        return {key: vars(self)[key] for key in keys if vars(self)[key]}
+
     @staticmethod
     def current() -> PassContext:
         return _STACK.contexts[-1] if _STACK.contexts else PassContext()

@@ -29,7 +29,7 @@ from mlftool.mlf import make_folder, write_atomically
 from mlftool.mlf.interface import Tensor
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.module import ModuleSpec
-from mlftool.runtime import toolchain
+from mlftool.runtime import notebook, toolchain
 from mlftool.runtime.cache import build_once, key_of
 from mlftool.runtime.host import machine_flags
 from mlftool.runtime.vectors import one_sample, save_npz
@@ -75,6 +75,13 @@ class DebugModule:
         self._library = ctypes.CDLL(str(_build(text, weights, machine_flags(where.name), name)))
         self._buffers: dict[str, Array] = {}
         self.tensors: dict[str, Array] = {}
+
+    def __repr__(self) -> str:
+        return f"DebugModule({self.name!r}, {len(self.steps)} steps)"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return notebook.html(repr(self), self.inputs, self.outputs)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One inference; the outputs by name. Raises MlfError for inputs that do not fit."""

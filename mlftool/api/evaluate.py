@@ -24,6 +24,9 @@ class Evaluator:
     def __init__(self, module: Runnable, weighted: Weighted | None = None) -> None:
         self.module, self._weighted = module, weighted
 
+    def __repr__(self) -> str:
+        return f"Evaluator({self.module!r})"
+
     def __call__(self, *arguments: Any, **named: Any) -> NDArray | list[NDArray]:
         """`**params` of from_onnx may be given, too; other values make the module anew."""
         tensors = self.module.inputs
@@ -77,6 +80,9 @@ class ModelExecutor:
 
     def __init__(self, module: Runnable, weighted: Weighted | None = None) -> None:
         self.module, self._weighted = module, weighted
+
+    def __repr__(self) -> str:
+        return f"ModelExecutor({self.module!r})"
 
     def evaluate(self, expr: Any = None) -> Evaluator:
         """The model as a function; `expr` is None or its main function, `mod["main"]`."""

@@ -22,6 +22,7 @@ from mlftool.frozen import frozen, replace
 from mlftool.mlf import Bundle, write_atomically
 from mlftool.module import Module, ModuleSpec
 from mlftool.moved import OfTvm
+from mlftool.runtime import notebook
 from mlftool.runtime.executor import ExecutorModule, factory_of
 from mlftool.runtime.load import LoadedArchive, LoadedModule
 from mlftool.runtime.nd import NDArray, array
@@ -47,6 +48,9 @@ class Library(OfTvm):
 
     def __init__(self, factory: Factory) -> None:
         self.factory = factory
+
+    def __repr__(self) -> str:
+        return f"Library({self.factory.libmod_name!r}, {len(self.imported_modules)} C files)"
 
     @property
     def imported_modules(self) -> list[SourceModule]:
@@ -77,6 +81,11 @@ class Factory(OfTvm):
 
     def __repr__(self) -> str:
         return f"Factory({self.libmod_name!r}, {self.target[0]!r}, {self.executor!r})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        made = self.load()
+        return notebook.html(repr(self), made.inputs, made.outputs)
 
     @property
     def graph_json(self) -> str | None:

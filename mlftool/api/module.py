@@ -17,13 +17,14 @@ from onnx import ModelProto, numpy_helper
 from mlftool.codegen.relay import relay_text
 from mlftool.errors import ArgumentError, MlfError, Problem, did_you_mean
 from mlftool.frontends.load import load_model, read_bytes
-from mlftool.frontends.models import TFLite, imported, opened
+from mlftool.frontends.models import TFLite, imported, model_name, opened
 from mlftool.frontends.tflite.model import is_tflite
 from mlftool.frozen import field, frozen, replace
 from mlftool.ir import dtype as dtypes
 from mlftool.ir.graph import Graph
 from mlftool.moved import OfTvm
 from mlftool.passes.outputs import rename_outputs
+from mlftool.runtime import notebook
 from mlftool.runtime.nd import NDArray, array
 
 Shapes = Mapping[str, Sequence[int]]
@@ -47,6 +48,18 @@ class Var:
     @property
     def type_annotation(self) -> TensorType:
         return self.checked_type
+
+    @property
+    def name(self) -> str:
+        return self.name_hint
+
+    @property
+    def dtype(self) -> str:
+        return self.checked_type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.checked_type.shape
 
 
 @frozen
@@ -83,10 +96,25 @@ class IRModule(OfTvm):
     def graph(self) -> Graph:
         """The imported model. Raises MlfError with every problem of the model."""
         graph, _ = imported(self.model, "main", self.shapes)
-        return rename_outputs(graph, self.output_names) if self.output_names else graph
+        return rename_outputs(graph, self.output_names, str(model_name(self.model)))
 
     def __str__(self) -> str:
         return relay_text(self.graph)
+
+    def __repr__(self) -> str:
+        """Never raises: of a model that cannot be imported `graph` says why."""
+        try:
+            main = self["main"]
+        except MlfError as error:
+            return f"IRModule(not imported: {str(error).splitlines()[0]})"
+        return f"IRModule({_listed(main.params)} -> {_listed(main.outputs)})"
+
+    def _repr_html_(self) -> str | None:
+        """For notebooks."""
+        try:
+            return notebook.html("IRModule", self["main"].params, self["main"].outputs)
+        except MlfError:
+            return None  # a notebook then shows the text
 
     def astext(self, show_meta_data: bool = True) -> str:
         return str(self)
@@ -110,6 +138,9 @@ class IRModule(OfTvm):
         if key != "output_tensor_names":
             help = did_you_mean(key, ["output_tensor_names"])
             raise MlfError(Problem("MLF0400", f"no attribute '{key}'", help=help))
+        if not isinstance(value, (list, tuple)) or not all(isinstance(n, str) for n in value):
+            text = f"{key} is {value!r:.100}; expected a list of names, one for each output"
+            raise ArgumentError(Problem("MLF0400", text))
         return replace(self, output_names=tuple(value))
 
     def bound(self, params: Mapping[str, Any] | None) -> IRModule:
@@ -184,6 +215,10 @@ def wrong(argument: str, given: object, expected: str) -> MlfError:
 def _var(graph: Graph, name: str) -> Var:
     t = graph.types[name]
     return Var(name, TensorType(t.shape, str(t.dtype)))
+
+
+def _listed(variables: Sequence[Var]) -> str:
+    return ", ".join(f"{v.name}: {v.dtype} {notebook.shape_of(v)}" for v in variables)
 
 
 def _bind(model: ModelProto, params: Mapping[str, Any]) -> ModelProto:

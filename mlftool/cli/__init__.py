@@ -335,11 +335,12 @@ def _early(argv: Sequence[str]) -> argparse.Namespace:
 
 def _told(error: MlfError, args: argparse.Namespace | None) -> int:
     """Prints problems. Returns the exit code."""
+    from mlftool.cli.nearby import with_remedy
     from mlftool.crash import print_cause
 
     print_cause(error)
     how = terminal.terminal_of(args)
-    how.show(error.problems)
+    how.show(map(with_remedy, error.problems))
     how.end()
     return error.exit_code
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mlftool.cli.formats import FORMATS, checked, counted, github, sarif
 from mlftool.cli.inputs import add_inputs, given_inputs
+from mlftool.cli.nearby import with_remedy
 from mlftool.cli.options import add_compile_options, add_jobs, compile_options
 from mlftool.cli.terminal import as_json, put, terminal_of
 from mlftool.codegen.names import module_name_of
@@ -26,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="how problems are printed: sarif and github are for code review; json is --json",
+        help="how problems are printed: text on stderr, others on stdout; sarif and github are for "
+        "code review, json is --json",
     )
     parser.add_argument(
         "--target",
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     except MlfError as error:
         if form == "text":
             raise
-        exit_code, problems = error.exit_code, error.problems
+        exit_code, problems = error.exit_code, tuple(map(with_remedy, error.problems))
     if form in ("sarif", "github"):
         put((sarif if form == "sarif" else github)((*problems, *warnings)))
     elif form == "json":

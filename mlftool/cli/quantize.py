@@ -87,8 +87,9 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output, args.report, sources=sources)
     source = opened(args.model)
     if isinstance(source, TFLite):
-        text = "ONNX models are quantised; got TensorFlow Lite"
-        raise MlfError(Problem("MLF0413", text, str(args.model)))
+        text = "is a TensorFlow Lite model; only ONNX models are quantised"
+        help = "quantise it with TensorFlow's converter, or export the model as ONNX"
+        raise MlfError(Problem("MLF0413", text, str(args.model), help=help))
     given = given_inputs(args)
     model = load_model(source, args.model_data)
     values, shapes = given["input_values"], given["input_shapes"]

@@ -102,7 +102,7 @@ def _parsed(data: bytes, path: Path) -> ModelProto:
     try:
         return onnx.load_model_from_string(data)
     except (DecodeError, ValueError):
-        raise _no_model(path, "its bytes do not parse", tflite.DOWNLOAD) from None
+        raise _no_model(path, "its bytes do not parse") from None
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -218,14 +218,13 @@ def _number(keys: Mapping[str, str], key: str, default: int) -> int:
     return int(text)
 
 
-def _no_model(path: Path, why: str, help: str = "") -> MlfError:
+def _no_model(path: Path, why: str) -> MlfError:
     """The error of bytes that are no ONNX model, in the words of the format that the name says."""
-    text = f"is not an ONNX model: {why}"
+    text, help = f"is not an ONNX model: {why}", tflite.DOWNLOAD
     if path.suffix.lower() in MANIFEST_SUFFIXES:
         text, help = "is a manifest, not a model", "name one of the models that it lists"
     elif path.suffix.lower() == ".tar":
         text, help = "is an archive, not a model", "name the model that it was made from"
     elif path.suffix.lower() == tflite.SUFFIX:  # with its mark, they would not have come here
-        help = tflite.DOWNLOAD
         text = tflite.NO_MODEL + (why if why == EMPTY else tflite.NO_MARK)
     return MlfError(Problem("MLF0202", text, str(path), help=help))

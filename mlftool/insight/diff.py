@@ -206,6 +206,8 @@ def _shown(value: Any) -> str:
         return "x".join(map(str, value)) or "none"
     if isinstance(value, bool):  # 0 and 1 are zero points
         return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     return "none" if value is None else str(value)
 
 
@@ -300,8 +302,17 @@ def text(found: Difference) -> str:
     if found.layers:
         count = len(found.layers)
         first = f", the {LAYERS} greatest" if count > LAYERS else ""
-        lines += ["", f"{count} of the layers changed{first}:", _layer_table(found.layers[:LAYERS])]
+        head = f"{count} of the layers changed{first}; {_unit(found)}:"
+        lines += ["", head, _layer_table(found.layers[:LAYERS])]
     return "\n".join(lines)
+
+
+def _unit(found: Difference) -> str:
+    """What the figures of the layers that changed are."""
+    layers = (*found.before.layers, *found.after.layers)
+    if all(x.instructions is not None for x in layers):
+        return "instructions"
+    return "multiplications, since instructions of layers are not known of both"
 
 
 def _not_compared(found: Difference) -> str:

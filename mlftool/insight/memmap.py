@@ -174,9 +174,11 @@ def _pool_lines(plan: Description, pool: Pool) -> Iterator[str]:
     count, blocks, at = steps(plan), _blocks(plan, pool), alive(plan, pool)
     peak = peak_of(plan, pool)
     yield f"peak: {in_bytes(at[peak])} at step {peak}, {_layer(plan, peak)}; alive there:"
-    for b in blocks:
-        if b.first <= peak <= b.last:
-            yield f"  {b.size:>11,}  {_what(plan, b)}"
+    there = [b for b in blocks if b.first <= peak <= b.last]
+    for b in there:
+        yield f"  {b.size:>11,}  {_what(plan, b)}"
+    if sum(b.size for b in there) > at[peak]:
+        yield "  (an output is written over an input that the step has read)"
     room = min(COLUMNS, max(10, columns() - 30)) if columns() else COLUMNS
     scale = -(-count // room)  # steps in a column
     yield ""

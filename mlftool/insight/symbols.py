@@ -46,7 +46,8 @@ def symbols(program: Path) -> tuple[Symbol, ...]:
             return tuple(_symbols(elf))
     except (OSError, ValueError) as error:
         text = f"cannot be measured: {error}"
-        raise MlfError(Problem("MLF0609", text, str(program))) from None
+        help = "name a linked program; link it with -g and without -s"
+        raise MlfError(Problem("MLF0609", text, str(program), help=help)) from None
 
 
 def code_of(found: Sequence[Symbol]) -> dict[str, int]:
@@ -69,7 +70,7 @@ def constants_of(found: Sequence[Symbol], step: int) -> dict[str, int]:
 def _symbols(elf: ELFFile) -> list[Symbol]:
     table = elf.get_section_by_name(".symtab")
     if not isinstance(table, SymbolTableSection):
-        raise ValueError("has no symbol table; link without -s")
+        raise ValueError("has no symbol table")
     segments = [s for s in elf.iter_segments("PT_LOAD") if s["p_filesz"]]
     moved = [s for s in segments if s["p_vaddr"] != s["p_paddr"]]
     units = _Units(elf)

@@ -42,27 +42,53 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 # PyYAML's words for a syntax error -> what we say after "not valid YAML", and the usual remedy;
 # {0} is what the pattern's group found, {line} where the construct began. First match wins.
 _QUOTE = "quote text that begins with a special character"
+_KEYS = "docs/manifest.md has what each key takes"
+_SPLIT = "split it into several manifests"
 _BEGINS = "it begins in line {line}"
+_SPACES = "indent with spaces, entries of one mapping or list alike"
+_PLAIN = "write '\\\\' for a backslash, or leave the quotes out"
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
-    (r"found character '\\t'", "got a tab, expected spaces", ""),
+    (r"found character '\\t'", "got a tab, expected spaces", "write spaces in place of the tab"),
     (r"found character '(.)' that cannot", "got '{0}', expected a value", _QUOTE),
-    ("found unknown escape character '(.)'", "got '\\{0}', expected an escape", "write '\\\\'"),
-    (r"escape sequence of (\d+)", "got a short escape, expected {0} hexadecimal digits", ""),
+    ("found unknown escape character '(.)'", "got '\\{0}', expected an escape", _PLAIN),
+    (
+        r"escape sequence of (\d+)",
+        "got a short escape, expected {0} hexadecimal digits",
+        _PLAIN,
+    ),
     (
         "mapping values are not allowed",
         "got a second ':' in one entry, expected one key and one value",
         "check the indentation, and quote text that holds ': '",
     ),
-    ("could not find expected ':'", "got a key without a value, expected 'key: value'", ""),
+    (
+        "could not find expected ':'",
+        "got a key without a value, expected 'key: value'",
+        "write a colon and a space after the key",
+    ),
     (
         "expected <block end>",
         "got an entry with a wrong indentation, expected that of its neighbours",
-        "",
+        _SPACES,
     ),
     ("expected ',' or '(.)'", "got an unfinished list or mapping, expected ',' or '{0}'", _BEGINS),
     ("unexpected end of stream", "got the end of the file, expected a closing quote", _BEGINS),
-    ("but found '(.)'", "got '{0}', expected a value", ""),
-    ("incompatible YAML document", "got another major version, expected YAML 1.2", ""),
+    (
+        "expected '<document start>'",
+        "got what is no mapping, expected a manifest",
+        "begin with 'version: 1'",
+    ),
+    (
+        "found '<stream end>'",
+        "got the end of the file, expected a value and closing brackets",
+        _BEGINS,
+    ),
+    ("but found '(.)'", "got '{0}', expected a value", _QUOTE),
+    (
+        "incompatible YAML document",
+        "got another major version, expected YAML 1.2",
+        "leave out the line with %YAML",
+    ),
 )
 
 Report = Callable[..., None]  # (code, place, message, help="", path="")
@@ -90,7 +116,7 @@ def read_nodes(data: bytes, report: Report) -> Node | None:
     except (ValueError, OverflowError):  # PyYAML passes "\UFFFFFFFF" to chr() as it is
         place = _place(loader.get_mark())
         message = "not valid YAML; got an escape beyond U+10FFFF, expected a character"
-        report("MLF0102", place, message)
+        report("MLF0102", place, message, _PLAIN)
         return None
     return builder.root or Scalar(TOP, "", None, plain=True)
 
@@ -98,7 +124,7 @@ def read_nodes(data: bytes, report: Report) -> Node | None:
 def _decode(data: bytes, report: Report) -> str | None:
     if len(data) > MAX_BYTES:
         message = f"the manifest is too large; got more, expected at most {MAX_BYTES} bytes"
-        report("MLF0103", TOP, message, "split it into several manifests")
+        report("MLF0103", TOP, message, _SPLIT)
         return None
     try:
         text = data.decode("utf-8-sig")
@@ -126,7 +152,7 @@ def _place(mark: Any) -> Place:
 
 def _report_syntax(error: yaml.MarkedYAMLError, report: Report) -> None:
     words = str(error.problem)
-    message, remedy = f"got '{words}', expected YAML 1.2", ""
+    message, remedy = f"got {words}, expected YAML 1.2", "YAML 1.2 is described at yaml.org"
     for pattern, ours, help_text in _SYNTAX:
         found = re.search(pattern, words)
         if found:
@@ -173,7 +199,8 @@ class _Builder:
         elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
             self._check_node(event, at)
             if len(self._stack) == MAX_DEPTH:
-                self._stop(at, f"nested too deeply; got more than {MAX_DEPTH} levels, expected 5")
+                text = f"nested too deeply; got more than {MAX_DEPTH} levels, expected 5"
+                self._stop(at, text, _KEYS)
             is_mapping = isinstance(event, yaml.MappingStartEvent)
             self._stack.append(_Open(at, is_mapping, is_refused=event.tag is not None))
         elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
@@ -191,9 +218,8 @@ class _Builder:
         self._check_node(event, at)
         if len(event.value) > MAX_TEXT:
             length = len(event.value)
-            self._stop(
-                at, f"text is too long; got {length} characters, expected at most {MAX_TEXT}"
-            )
+            text = f"text is too long; got {length} characters, expected at most {MAX_TEXT}"
+            self._stop(at, text, _KEYS)
         if event.tag is not None:
             self._add(Hole(at))
             return
@@ -203,7 +229,8 @@ class _Builder:
     def _check_node(self, event: yaml.NodeEvent, at: Place) -> None:
         self._count += 1
         if self._count > MAX_NODES:
-            self._stop(at, f"too many values; got more than {MAX_NODES}, expected fewer")
+            text = f"too many values; got more than {MAX_NODES}, expected fewer"
+            self._stop(at, text, _SPLIT)
         if event.anchor is not None:
             self._refuse(at, f"anchor '&{clip(event.anchor)}'", "the value alone")
         tag = getattr(event, "tag", None)
@@ -246,8 +273,8 @@ class _Builder:
         message = f"manifests do not use this part of YAML; got {got}, expected {expected}"
         self._report("MLF0104", at, message, path=self._path())
 
-    def _stop(self, at: Place, message: str) -> None:
-        self._report("MLF0103", at, message, path=self._path())
+    def _stop(self, at: Place, message: str, help: str) -> None:
+        self._report("MLF0103", at, message, help, self._path())
         raise _StopReadingError
 
     def _path(self, last: str = "") -> str:

@@ -196,6 +196,7 @@ def _replace(path: Path, pieces: Iterable[bytes]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+_AGAIN = "is the copy complete? if so, make the archive again, with mlftool or TVM"
 _ARCHIVES = "mlftool compile and TVM's export_model_library_format write archives"
 
 
@@ -216,7 +217,7 @@ def read_tar(path: Path) -> Bundle:
         raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
     except TarError as error:
         where = f"member '{error.member[:200]}'" if error.member else ""
-        help = "" if error.member else _ARCHIVES
+        help = _AGAIN if error.member else _ARCHIVES
         raise MlfError(Problem("MLF0502", str(error), str(path), path=where, help=help)) from None
     if not any(re.fullmatch(r"metadata(-[0-9]+)?\.json", name) for name in files):
         text = "has no metadata.json, so it is not a Model Library Format archive"

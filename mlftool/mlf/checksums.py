@@ -10,6 +10,7 @@ from mlftool.errors import MlfError, Problem
 
 MEMBER = "checksums.sha256"
 _ESCAPED = re.compile(r"[\n\\]")
+_REMEDY = "make the archive again; edit sources after mlftool extract, not inside the archive"
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\n\\]+)")
 
 
@@ -33,15 +34,19 @@ def verify(files: Mapping[str, bytes], file: str = "") -> None:
     for line in files[MEMBER].decode("utf-8", "replace").splitlines():
         match = _LINE.fullmatch(line)
         if match is None:
-            problems.append(Problem("MLF0507", f"has a malformed line: {line[:100]}", file))
+            problems.append(_changed(f"has a malformed line: {line[:100]}", file, MEMBER))
         elif match[2] not in files:
-            problems.append(Problem("MLF0507", "is missing", file, path=match[2]))
+            problems.append(_changed("is missing", file, match[2]))
         elif hashlib.sha256(files[match[2]]).hexdigest() != match[1]:
             text = "was changed: its SHA-256 differs from checksums.sha256"
-            problems.append(Problem("MLF0507", text, file, path=match[2]))
+            problems.append(_changed(text, file, match[2]))
         listed.add(match[2] if match else "")
     for name in files if not problems else ():
         if name not in listed and not _ESCAPED.search(name):
-            problems.append(Problem("MLF0507", "is not in checksums.sha256", file, path=name))
+            problems.append(_changed("is not in checksums.sha256", file, name))
     if problems:
         raise MlfError(problems)
+
+
+def _changed(text: str, file: str, member: str) -> Problem:
+    return Problem("MLF0507", text, file, path=member, help=_REMEDY)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mlftool.errors import MlfError, Problem
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node
 from mlftool.ops import Trait, is_a
@@ -34,9 +35,25 @@ def store_outputs(graph: Graph) -> Graph:
     return _copy_unmade(e.finish())
 
 
-def rename_outputs(graph: Graph, names: tuple[str, ...]) -> Graph:
-    """The graph with other names for its outputs. Values inside give way; inputs keep their names,
-    so one that is an output too is copied. `names` are different, and no input's."""
+def rename_outputs(graph: Graph, names: tuple[str, ...], file: str) -> Graph:
+    """The graph with other names for its outputs; without `names` as it is. Values inside give way;
+    inputs keep their names, so one that is an output too is copied. Raises MlfError for names that
+    are not one for each output, or taken."""
+    if not names:
+        return graph
+    text = ""
+    if len(names) != len(graph.outputs):
+        text = f"{len(names)} output names; expected {len(graph.outputs)}"
+    elif len(set(names)) != len(names) or not all(names):
+        text = "an output name is empty or given twice"
+    elif taken := [n for n in names if n in graph.inputs]:
+        text = f"output name '{taken[0]}' is an input's"
+    if text:
+        raise MlfError(Problem("MLF0400", text, file))
+    return _renamed_outputs(graph, names)
+
+
+def _renamed_outputs(graph: Graph, names: tuple[str, ...]) -> Graph:
     made = {out for n in graph.nodes for out in n.outputs}
     new = {old: name for old, name in zip(graph.outputs, names, strict=True) if old in made}
     for value in graph.types:

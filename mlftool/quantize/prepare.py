@@ -98,8 +98,8 @@ def _check_functions(model: ModelProto, file: str) -> None:
 def _check_float(model: ModelProto, file: str) -> None:
     kinds = {n.op_type for n in model.graph.node}
     if kinds & {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QGemm", "QLinearMatMul"}:
-        text = "is quantised already; expected the float model that it was made from"
-        raise MlfError(Problem("MLF0413", text, file))
+        help = "name the float model that it was made from; mlftool compile takes it as it is"
+        raise MlfError(Problem("MLF0413", "is quantised already", file, help=help))
 
 
 def _one_sample(model: ModelProto, file: str, shapes: Mapping[str, Sequence[int]]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.mlf.interface import Interface, Tensor
+from mlftool.runtime import notebook
 from mlftool.runtime.executor import ExecutorModule, TimedModule, factory_of
 from mlftool.runtime.host import Compiled
 from mlftool.runtime.nd import check_device
@@ -55,6 +56,10 @@ class CallableModule(TimedModule, ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, executor={self.executor!r})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return notebook.html(repr(self), self.inputs, self.outputs)
 
     def run(
         self, inputs: Mapping[str, Any] | str | os.PathLike[str] | Array | Sequence[Any]

@@ -93,6 +93,10 @@ class LoadedArchive(OfTvm):
     def __repr__(self) -> str:
         return f"LoadedArchive({self.file!r}, version={self.version}, modules={self.modules})"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: every module's inputs and outputs."""
+        return "".join(self.module(name)._repr_html_() for name in self.modules)
+
 
 class LoadedModule(CallableModule):
     """A module of an archive. It is compiled for this computer when `run` is first called."""

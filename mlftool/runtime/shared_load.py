@@ -76,6 +76,10 @@ class LoadedLibrary(OfTvm):
     def __repr__(self) -> str:
         return f"LoadedLibrary({self.file!r}, modules={self.modules})"
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return self._module._repr_html_()
+
 
 class LibraryModule(CallableModule):
     """The module of a library, which is loaded when `run` is first called."""

@@ -41,8 +41,7 @@ def load_vectors(path: Path, tensors: Sequence[Tensor] = ()) -> dict[str, Array]
             arrays = {name: archive[name] for name in archive.files}
     except OSError as error:
         text = f"cannot be read: {error.strerror or error}"
-        remedy = "" if isinstance(error, PermissionError) else _HELP
-        raise MlfError(Problem("MLF0600", text, str(path), help=remedy)) from None
+        raise MlfError(Problem("MLF0600", text, str(path))) from None
     except Exception as error:
         # Damaged files end in a dozen kinds: of numpy, zipfile, zlib, struct, the header's parser.
         raise MlfError(Problem("MLF0600", _why(error), str(path), help=_HELP)) from None

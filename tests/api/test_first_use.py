@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
@@ -21,6 +22,7 @@ from shared import REPO
 
 import mlftool
 from mlftool.cli import main
+from mlftool.config import PassContext
 from mlftool.errors import MlfError
 
 MODELS = REPO / "examples" / "models"
@@ -48,6 +50,50 @@ def test_a_notebook_shows_what_was_built() -> None:
     assert repr(factory).startswith("Factory('wave', Target('")
     assert "-mcpu=cortex-m4" in repr(factory)
     assert repr(factory).endswith("Executor('aot', {}))")
+
+
+def test_a_notebook_shows_every_object(tmp_path: Path) -> None:
+    """By what it is, not by its address; names of a model are its author's."""
+    file = tmp_path / "named.onnx"
+    net = Net()
+    out = net.node("Relu", net.input("<b>a & b", np.float32, (1, 4)))
+    onnx.save(net.model(out), file)
+    mod, params = mlftool.from_onnx(file)
+    factory = mlftool.build(mod, "host", executor="aot", mod_name="named")
+    archive = mlftool.load(factory.export_model_library_format(tmp_path / "named.tar"))
+    debugger = mlftool.create_executor("debug", mod)
+    shown = [mod, factory, archive, archive.module(), debugger.module]
+    for thing in [*shown, factory.lib, params, debugger, debugger.evaluate(), PassContext()]:
+        assert " at 0x" not in repr(thing)
+    for thing in shown:
+        page = ElementTree.fromstring(thing._repr_html_())
+        cells = [c.text for c in page.iter("td")]
+        assert cells[:4] == ["input", "<b>a & b", "float32", "1x4"]
+        assert cells[5:9] == ["output", out, "float32", "1x4"]
+    assert repr(mod) == f"IRModule(<b>a & b: float32 1x4 -> {out}: float32 1x4)"
+    broken = mod.with_attr("output_tensor_names", ["y", "z"])
+    assert repr(broken).startswith("IRModule(not imported: ")
+    assert broken._repr_html_() is None
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["y", "z"], "2 output names; expected 1"),
+        (["acceleration"], "output name 'acceleration' is an input's"),
+        ([""], "an output name is empty or given twice"),
+        ("y", "output_tensor_names is 'y'; expected a list of names"),
+        ([1], "output_tensor_names is \\[1\\]; expected a list of names"),
+        (None, "output_tensor_names is None; expected a list of names"),
+    ],
+)
+@pytest.mark.parametrize("use", [lambda m: m["main"], mlftool.build], ids=["look", "build"])
+def test_names_of_outputs_that_do_not_fit(
+    names: Any, said: str, use: Callable[[Any], object]
+) -> None:
+    """Wherever they are first needed."""
+    with pytest.raises(MlfError, match=said):
+        use(mlftool.from_onnx(MODEL)[0].with_attr("output_tensor_names", names))
 
 
 @pytest.mark.parametrize("name", [n for n in mlftool.__all__ if n != "__version__"])
