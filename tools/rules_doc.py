@@ -67,7 +67,8 @@ MISTAKES = {
         "`build --nobuild_runfile_links` into `.bazelrc`: sandboxed tests then run.",
     "`no such target '//:x/y.onnx'`, or `no such package 'x'`, of a file of a manifest":
         "A BUILD file was added or removed above it, and Bazel before 7.1 finds packages again "
-        "only when the manifest changes: run `bazel sync --only=models_manifest`, or edit a comment.",
+        "only when the manifest changes: run `bazel sync --only=models_manifest`, or edit "
+        "a comment.",
     "`no targets found beneath ''`":
         "`cquery` and `aquery` of Bazel 4 know no `@models//...`; ask for `@models//keyword:all`.",
     "`Not a regular file: .../models.yaml`":

@@ -16,7 +16,8 @@ from mlftool.onnx_rules.scope import Report
 from mlftool.ops import Trait, has
 
 OLDEST_OPSET = 1
-FORGOTTEN = {"com.microsoft": 1, "ai.onnx.ml": 5}  # versions of domains that a model does not import
+# Domains that exporters forget to import, and the versions that are meant.
+FORGOTTEN = {"com.microsoft": 1, "ai.onnx.ml": 5}
 
 
 def check_names(kind: str, names: Sequence[str], report: Report) -> None:

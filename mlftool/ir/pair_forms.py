@@ -49,7 +49,7 @@ class Clamped:
     def of(
         exceptions: Sequence[tuple[int, int]], shift: int, results: Array, t: Array | None = None
     ) -> Clamped:
-        """Where no `t` is beyond a limit it is the type's own, which cores have instructions for."""
+        """A limit that no `t` is beyond is the type's own, for which cores have instructions."""
         steps = tuple((Number(value), Number(step)) for value, step in exceptions)
         low, high = int(results.min()), int(results.max())
         if t is not None and low >= -128 and high <= 127:

@@ -81,5 +81,4 @@ def _short(side: Side, tail: Tail) -> Short | None:
     # A limit that no t is beyond is the type's own, which cores have instructions for.
     low = low if int(t.min()) >> shift < low else tail.out.range[0]
     high = high if int(t.max()) >> shift > high else tail.out.range[1]
-    numbers = (Number(n) for n in (m, add, shift))
-    return Short(side, tail, *numbers, near, Number(low), Number(high))
+    return Short(side, tail, Number(m), Number(add), Number(shift), near, Number(low), Number(high))

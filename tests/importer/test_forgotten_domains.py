@@ -42,5 +42,5 @@ def test_domains_that_onnxruntime_knows(
 
 
 def test_another_domain() -> None:
-    with pytest.raises(MlfError, match="imports no opset of domain 'com.example'"):
+    with pytest.raises(MlfError, match=r"imports no opset of domain 'com.example'"):
         compile_model(unimported("Relu", "com.example"))

@@ -1,5 +1,5 @@
-"""Values of 16 bits on another scale are integers, and equal for each of 65536 to the float chain as
-onnxruntime computes it."""
+"""Values of 16 bits on another scale are integers, and each of 65536 equals that of the float chain
+as onnxruntime computes it."""
 
 from __future__ import annotations
 

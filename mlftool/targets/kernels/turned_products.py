@@ -81,7 +81,8 @@ def integer_finish(v: View) -> str | None:
         return None
     ends = [np.array(v.x(i).dtype.range) - z for i, z in zip((0, 3), zeros, strict=True)]
     sums = np.multiply.outer(*ends).astype(np.int64) * v.x(0).shape[-1]
-    extremes, limits = (sums.min(keepdims=True)[0], sums.max(keepdims=True)[0]), v.attr("activation", v.y.dtype.range)
+    extremes = (sums.min(keepdims=True)[0], sums.max(keepdims=True)[0])
+    limits = v.attr("activation", v.y.dtype.range)
     fix = of_sums(v, np.array([scale], np.float64), extremes, v.known(7).item(), limits)
     return fix.literal("acc") if fix else None
 

@@ -159,9 +159,9 @@ def of_sums(
     ideal = np.clip(np.rint(scale * 2.0 ** (32 + shift - left)), 1, 2**31 - 1).astype(np.int64)
     m = m.astype(np.int32)
     rough = np.where(m == 0, -ideal, m).astype(np.int32)
-    said = (Number(n) for n in (add, shift, zero, lo, hi))
     narrow = bool(np.all(_largest(ends) * scale < 2**22 - 1))
     floats, near = scale.astype(np.float32), Number(_near(shift, 8))
+    said = Number(add), Number(shift), Number(zero), Number(lo), Number(hi)
     return Fixed(m, floats, *said, narrow, rough, near, left)
 
 
