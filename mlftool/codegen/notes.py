@@ -33,8 +33,8 @@ def describe(program: Program, call: Call) -> str:
 
 # Kernels' names for the constants that they compute from a layer's scales and bias.
 _ROLES = {
-    "b": "bias, with what zero points add",
-    "m": "multipliers of the requantisation",
+    "b": "bias, zero points folded in",
+    "m": "requantisation multipliers",
     "scale": "x_scale * w_scale / y_scale",
 }
 

@@ -121,7 +121,7 @@ def _build(archive: Archive, m: ModuleRecord, interface: Interface | None) -> It
         yield f"cc {flags.replace('OPTIMISE', optimise)} -c {' '.join(sources)}"
         yield "```"
         yield ""
-        yield "On a computer link the objects with `-lm`: square roots are functions of C there."
+        yield "On a desktop computer, link the objects with `-lm`, which has the square roots."
         if calls_runtime and not carried:
             yield ""
             yield "`CRT` is TVM's or mlftool's C runtime, which this version does not contain."
@@ -146,7 +146,7 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
         yield from _run_struct(m, interface)
     elif m.executor == "graph":
         if not interface.system_lib:
-            yield "/* functions: a TVMModule of the kernels: --runtime-crt-system-lib 1 */"
+            yield "/* functions: a TVMModule of the kernels (--runtime-crt-system-lib 1) */"
         functions = "TVMSystemLibEntryPoint()" if interface.system_lib else "&functions"
         yield "TVMInitializeRuntime();"
         yield f"TVMModCreateFromCModule({functions}, &module);"
@@ -158,7 +158,7 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
         yield f"/* TVMGraphExecutor_GetOutput for {_names(interface.outputs)}, by index */"
     else:
         tensors = _names((*interface.inputs, *interface.outputs))
-        yield f"/* values[i].v_handle points to a DLTensor each for {tensors} */"
+        yield f"/* each values[i].v_handle points to a DLTensor, in the order {tensors} */"
         yield f"int32_t status = tvmgen_{m.name}_run(values, type_codes, {_count(interface)},"
         yield "                                  &result, &result_code, NULL);"
     yield "```"
@@ -179,7 +179,7 @@ def _run_struct(m: ModuleRecord, interface: Interface) -> Iterator[str]:
     if interface.workspace_io:
         where = ", ".join(pools)
         yield f"struct tvmgen_{name}_inputs inputs = tvmgen_{name}_map_inputs({where});"
-        yield "/* write to where its members point, then: */"
+        yield "/* fill the buffers to which its members point, then: */"
         yield f"int32_t status = tvmgen_{name}_run({', '.join(besides)}); /* 0: done */"
         yield f"struct tvmgen_{name}_outputs outputs = tvmgen_{name}_map_outputs({where});"
         return

@@ -28,9 +28,9 @@ ONE = 2.0**31  # in the table
 STEPS = 2**20  # that one may consist of, at most
 FINE = 16  # distances that share an entry of the coarse table
 NOTES = {  # of the tables, for comments
-    "table": "2^31 * e^-d of an input that is d below the largest",
-    "coarse": "2^31 * e^-d of every sixteenth distance d from the largest input",
-    "fine": "which part, of 2^32, the next fifteen distances lack of that",
+    "table": "2^31 * e^-d for an input that is d below the largest",
+    "coarse": "2^31 * e^-d for every sixteenth distance d from the largest input",
+    "fine": "2^32 * (1 - e^-d) for distances d from 0 to 15",
 }
 WORDS = 4  # elements for each word of a table of all distances, at least
 

@@ -38,7 +38,7 @@ from mlftool.targets.requantise.forms import Form, form
 # C functions that make int16 of bytes; the second in the order in which SXTB16 gives them.
 WIDEN = ("mlf_widen_s8", "mlf_widen_s8_pairs")
 TOTALS = " mlf/dsp_totals.h"  # of weights with a zero point
-PACKED = "two halfwords 256 * w1 + w0 a word"
+PACKED = "two halfwords 256 * w1 + w0 in each word"
 MOST_TIMES = 8  # MLF_TIMES_8 of mlf/dsp.h
 
 

@@ -19,7 +19,7 @@ from mlftool.targets.kernels.dsp import zeros_of
 from mlftool.targets.kernels.parts import after_core, bias_of, weights_zero
 from mlftool.targets.requantise.forms import Form
 
-STREAM = "for some channels each: first sums, halfwords 256 * w1 + w0, multipliers"
+STREAM = "by groups of channels: initial sums, halfwords 256 * w1 + w0, multipliers"
 Ending = Callable[[str, str, int], str]  # a sum, its channel, which of its group: what is stored
 
 

@@ -34,7 +34,7 @@ from mlftool.targets.requantise.halfwords import apart, form
 
 COPY, COPY_TRIPLES = "mlf_copy_s16", "mlf_copy_s16_triples"
 HEADER = "mlf/dsp_wide.h"
-STREAM = "for a few channels each: where sums begin, weights, the numbers of requantisation"
+STREAM = "by groups of channels: initial sums, weights, numbers of the requantisation"
 WIDTH = 4  # channels of one pixel
 
 WideBid = Callable[[Contraction, Quantisation, Form, Array], "Tile | None"]

@@ -15,7 +15,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[144] = {
   0,-3,-4,-5,5,5,4,3,2,2,1,0,-1,-1,-2,-3,-4,4,3,2,1,1,0,-1,-2,-2,-3,-4,-5,-5,5,4,3,0,-1,-2,-3,-3,-4,
   -5,5,5,4,3,2,2,1,0,-1,-4,-5,5,4,4,3,2,1,1,0,-1,-2,-2,-3,-4,-5
 };
-// bias, with what zero points add: 4, 16 bytes
+// bias, zero points folded in: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   -5,-11,30,-49
 };
@@ -23,7 +23,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
   0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
-// multipliers of the requantisation: 4, 16 bytes
+// requantisation multipliers: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
   429496768,858993536,-1288490240,1717987072
 };

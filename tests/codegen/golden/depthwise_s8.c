@@ -24,7 +24,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias_inner[4] = {
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
   0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
-// multipliers of the requantisation: 4, 16 bytes
+// requantisation multipliers: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
   429496768,858993536,-1288490240,1717987072
 };

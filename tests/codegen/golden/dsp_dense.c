@@ -8,7 +8,7 @@
 #define MLF_WEIGHTS
 #endif
 
-// c2 int8[8x5], for some channels each: first sums, halfwords 256 * w1 + w0, multipliers: 32, 128 bytes
+// c2 int8[8x5], by groups of channels: initial sums, halfwords 256 * w1 + w0, multipliers: 32, 128 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_weights[32] = {
   0x18,0x10,0xffffe818,0xc10,0xfaff01fb,0xfd0103fd,0xfe0204fe,0x4fc00,0x2fcff03,0x4fe0105,
   0xfaff01fb,0xfd0103fd,0x51eb8580,0x51eb8580,0x51eb8580,0x51eb8580,0xffffffdc,0x0,0xffffffdc,0x0,

@@ -8,14 +8,14 @@
 #define MLF_WEIGHTS
 #endif
 
-// c2 int8[4x4x3x3], two halfwords 256 * w1 + w0 a word: 36, 144 bytes
+// c2 int8[4x4x3x3], two halfwords 256 * w1 + w0 in each word: 36, 144 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step1_weights[36] = {
   0xff0004fb,0xfbfd0203,0xfafc0102,0x304fdff,0x203fcfe,0xff0004fb,0xfdff0405,0xfafc0102,0x4fb0001,
   0x203fcfe,0x102fbfd,0xfdff0405,0xfcfe0304,0x4fb0001,0x405ff00,0x102fbfd,0x1fafc,0xfcfe0304,
   0xfcfe0304,0x4fb0001,0x405ff00,0x102fbfd,0x1fafc,0xfcfe0304,0xfbfd0203,0x405ff00,0x304fdff,
   0x1fafc,0xff0004fb,0xfbfd0203,0xfafc0102,0x304fdff,0x203fcfe,0xff0004fb,0xfdff0405,0xfafc0102
 };
-// bias, with what zero points add: 4, 16 bytes
+// bias, zero points folded in: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   -5,-11,30,-49
 };

@@ -8,7 +8,7 @@
 #define MLF_WEIGHTS
 #endif
 
-// c2 int8[4x4x3x3], for some channels each: first sums, halfwords 256 * w1 + w0, multipliers: 44, 176 bytes
+// c2 int8[4x4x3x3], by groups of channels: initial sums, halfwords 256 * w1 + w0, multipliers: 44, 176 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step1_weights[44] = {
   0xfffffffb,0xfffff4fb,0xff0004fb,0xfafc0102,0x203fcfe,0xfbfd0203,0x304fdff,0xff0004fb,0xfdff0405,
   0x4fb0001,0x102fbfd,0xfafc0102,0x203fcfe,0xfdff0405,0xfcfe0304,0x405ff00,0x1fafc,0x4fb0001,

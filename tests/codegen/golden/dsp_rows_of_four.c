@@ -13,11 +13,11 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step0_weights[64] = {
   -128,-128,-128,1,2,4,-128,-128,-128,0,2,4,5,-128,-128,0,3,5,-128,-128,-128,1,3,5,-128,-128,-128,1,
   2,4,-128,-128,1,3,5,-128,0,0,0,0,0,0,0,0,0,0,0,0,-128,0,2,4,0,0,0,0,0,0,0,0,0,0,0,0
 };
-// bias, with what zero points add: 8, 32 bytes
+// bias, zero points folded in: 8, 32 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_bias[8] = {
   2524,1476,2020,2004,964,0,0,0
 };
-// multipliers of the requantisation: 8, 32 bytes
+// requantisation multipliers: 8, 32 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[8] = {
   1374389632,1374389632,1374389632,1374389632,1374389632,0,0,0
 };

@@ -8,7 +8,7 @@
 #define MLF_WEIGHTS
 #endif
 
-// c2 int8[4x4x1x1], for some channels each: first sums, halfwords 256 * w1 + w0, multipliers: 12, 48 bytes
+// c2 int8[4x4x1x1], by groups of channels: initial sums, halfwords 256 * w1 + w0, multipliers: 12, 48 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step1_weights[12] = {
   0xa,0xfffff20a,0x3fe00fb,0x5fd02,0x199999c0,0x33333380,0x9,0xffffea09,0x4ff01fc,0xfbfe03,
   0xbd19999a,0x66666700

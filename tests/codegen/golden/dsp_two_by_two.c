@@ -16,7 +16,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[144] = {
   1,-128,1,4,-128,-128,0,3,-128,3,-128,0,5,2,-128,-128,4,-128,4,-128,1,-128,3,-128,0,-128,0,3,-128,
   5,-128,2,-128,2,-128,-128,4,1,-128,-128,3,-128,3,-128,0,-128,2,5,-128,5,-128,2,-128,4,-128,1,-128
 };
-// bias, with what zero points add: 4, 16 bytes
+// bias, zero points folded in: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   -6377,-6011,-5967,-6424
 };

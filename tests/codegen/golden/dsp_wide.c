@@ -8,7 +8,7 @@
 #define MLF_WEIGHTS
 #endif
 
-// c2 int8[4x4x3x3], for a few channels each: where sums begin, weights, the numbers of requantisation: 44, 176 bytes
+// c2 int8[4x4x3x3], by groups of channels: initial sums, weights, numbers of the requantisation: 44, 176 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step1_weights[44] = {
   0xfffffffb,0xfffffff5,0x20305fb,0xfcfdff00,0xfeff0102,0x304fbfc,0x5fbfdfe,0xff000203,0x1020405,
   0xfbfcfeff,0xfdfe0001,0x20305fb,0x405fcfd,0xfeff0102,0x10304,0x5fbfdfe,0xfcfdff00,0x1020405,

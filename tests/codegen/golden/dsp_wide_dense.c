@@ -8,7 +8,7 @@
 #define MLF_WEIGHTS
 #endif
 
-// c2 int8[8x5], for a few channels each: where sums begin, weights, the numbers of requantisation: 32, 128 bytes
+// c2 int8[8x5], by groups of channels: initial sums, weights, numbers of the requantisation: 32, 128 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_weights[32] = {
   0x18,0xffffffe8,0x10,0xc,0x4fd02fb,0xfc0005fe,0xfd01fbff,0x4fe02,0x105ff03,0x4fd02fb,0x5fe03fc,
   0xfd01fbff,0x3c23d70b,0x3c23d70b,0x3c23d70b,0x3c23d70b,0xffffffdc,0x0,0x0,0x0,0x30001,0x0,

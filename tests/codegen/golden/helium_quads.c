@@ -16,7 +16,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[192] = {
   -4,1,-2,-5,3,-3,5,2,-1,-4,4,1,-2,0,0,0,0,0,0,0,0,0,0,0,0,-5,3,0,-3,0,0,0,0,0,0,0,0,0,0,0,0,5,2,-1,
   -4,0,0,0,0,0,0,0,0,0,0,0,0,4,1,-2,-5,0,0,0,0,0,0,0,0,0,0,0,0
 };
-// bias, with what zero points add: 4, 16 bytes
+// bias, zero points folded in: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   -5,-11,30,-49
 };

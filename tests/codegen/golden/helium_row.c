@@ -37,11 +37,11 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step0_weights[1024] = {
   2,4,-5,-3,-1,1,3,5,-4,-2,0,-1,1,3,5,-4,-2,0,2,4,-5,-3,-1,1,3,5,-4,-5,-3,-1,1,3,5,-4,-2,0,2,4,-5,
   -3,-1,1,3,2,4,-5,-3,-1,1,3,5,-4,-2,0,2,4,-5,-3,-1,-2,0,2,4,-5,-3,-1,1,3,5,-4,-2,0,2,4,-5
 };
-// bias, with what zero points add: 16, 64 bytes
+// bias, zero points folded in: 16, 64 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_bias[16] = {
   24,4,-16,8,-8,16,-4,-24,32,-32,-8,16,0,24,4,-16
 };
-// multipliers of the requantisation: 16, 64 bytes
+// requantisation multipliers: 16, 64 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[16] = {
   1374389632,1374389632,1374389632,1374389632,1374389632,1374389632,1374389632,1374389632,
   1374389632,1374389632,1374389632,1374389632,1374389632,1374389632,1374389632,1374389632

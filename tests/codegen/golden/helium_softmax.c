@@ -8,7 +8,7 @@
 #define MLF_WEIGHTS
 #endif
 
-// 2^31 * e^-d of an input that is d below the largest: 17, 68 bytes
+// 2^31 * e^-d for an input that is d below the largest: 17, 68 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_table[17] = {
   0x80000000,0x2582ab7,0xafe11,0x338b,0xf2,0x5,0x1,0x1,0x1,0x1,0x1,0x1,0x1,0x1,0x1,0x1,0x0
 };

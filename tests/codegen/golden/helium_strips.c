@@ -26,11 +26,11 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[576] = {
   -2,-5,3,0,-3,5,2,-1,-4,4,1,-2,-5,-1,-4,4,1,-2,-5,3,0,-3,5,2,-1,-4,4,1,-2,3,0,-3,5,2,-1,-4,4,1,-2,
   -5,3,0,-3,5,2,-5,3,0,-3,5,2,-1,-4,4,1,-2,-5,3,0,-3,5
 };
-// bias, with what zero points add: 2, 8 bytes
+// bias, zero points folded in: 2, 8 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[2] = {
   1,-11
 };
-// multipliers of the requantisation: 2, 8 bytes
+// requantisation multipliers: 2, 8 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[2] = {
   858993536,1717987072
 };

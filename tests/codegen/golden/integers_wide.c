@@ -15,7 +15,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[144] = {
   0,-3,-4,-5,5,5,4,3,2,2,1,0,-1,-1,-2,-3,-4,4,3,2,1,1,0,-1,-2,-2,-3,-4,-5,-5,5,4,3,0,-1,-2,-3,-3,-4,
   -5,5,5,4,3,2,2,1,0,-1,-4,-5,5,4,4,3,2,1,1,0,-1,-2,-2,-3,-4,-5
 };
-// bias, with what zero points add: 4, 16 bytes
+// bias, zero points folded in: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   -5,-11,30,-49
 };

@@ -12,11 +12,11 @@
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[36] = {
   -5,5,4,2,1,0,-2,-3,-4,3,2,1,-1,-2,-3,-5,5,4,0,-1,-2,-4,-5,5,3,2,1,-3,-4,-5,4,3,2,0,-1,-2
 };
-// bias, with what zero points add: 4, 16 bytes
+// bias, zero points folded in: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   260,-520,155,710
 };
-// multipliers of the requantisation: 4, 16 bytes
+// requantisation multipliers: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
   214748384,429496768,-644245120,858993536
 };

@@ -11,7 +11,7 @@
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[36] = {
   -5,3,0,-3,2,-1,-4,4,-2,-5,3,0,5,2,-1,-4,1,-2,-5,3,-3,5,2,-1,4,1,-2,-5,0,-3,5,2,-4,4,1,-2
 };
-// bias, with what zero points add: 4, 16 bytes
+// bias, zero points folded in: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   4,-8,27,-58
 };

@@ -8,12 +8,12 @@
 #define MLF_WEIGHTS
 #endif
 
-// 2^31 * e^-d of every sixteenth distance d from the largest input: 15, 60 bytes
+// 2^31 * e^-d for every sixteenth distance d from the largest input: 15, 60 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_coarse[15] = {
   0x80000000,0x19d7beb4,0x537b222,0x10dac1d,0x367226,0xafe10,0x23826,0x72b5,0x1728,0x4ac,0xf1,0x30,
   0x9,0x1,0x0
 };
-// which part, of 2^32, the next fifteen distances lack of that: 16, 64 bytes
+// 2^32 * (1 - e^-d) for distances d from 0 to 15: 16, 64 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_fine[16] = {
   0x0,0x185c9337,0x2e67a95a,0x4259bcc0,0x5465e7de,0x64ba6830,0x738114b8,0x80dfc92f,0x8cf8c701,
   0x97eb0d17,0xa1d2a73f,0xaac8f605,0xb2e4efbd,0xba3b5b54,0xc0df058f,0xc6e0f131

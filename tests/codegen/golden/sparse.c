@@ -12,7 +12,7 @@
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[32] = {
   0,-5,1,3,2,-3,0,0,0,5,1,2,1,-1,1,-4,0,4,1,1,1,-2,1,-5,0,3,2,-3,1,5,0,0
 };
-// bias, with what zero points add: 4, 16 bytes
+// bias, zero points folded in: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   -5,-14,24,-25
 };
@@ -20,7 +20,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
   0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
-// multipliers of the requantisation: 4, 16 bytes
+// requantisation multipliers: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
   429496768,858993536,-1288490240,1717987072
 };

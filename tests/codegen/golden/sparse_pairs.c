@@ -14,7 +14,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[128] = {
   3,-5,3,3,3,-3,3,5,3,2,0,0,0,-1,3,-4,3,4,3,1,0,-2,3,-5,3,3,0,0,0,-3,3,5,3,2,3,-1,0,-4,3,4,3,1,3,-2,
   0,-5,3,3,6,-3,0,0,0,5,3,2,3,-1,3,-4,0,4,3,1,3,-2,3,-5,0,3,6,-3,3,5,0,0,0,2,3,-1,3,-4,3,4
 };
-// bias, with what zero points add: 16, 64 bytes
+// bias, zero points folded in: 16, 64 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[16] = {
   -5,-14,24,-25,13,-29,42,-40,-2,-11,27,-55,16,-26,45,-37
 };

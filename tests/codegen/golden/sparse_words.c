@@ -13,11 +13,11 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_weights[20] = {
   0x8081000,0x4ff05fb,0x80808,0xfd03fe,0x8080803,0x1fc02fd,0x81008,0xff05fb,0x8080806,0x3fe04ff,
   0x8080808,0x1fc02fd,0x10080801,0x5fb01fc,0x80808,0xfe04ff,0x8080804,0x2fd03fe,0x80808,0xfb01fc
 };
-// bias, with what zero points add: 5, 20 bytes
+// bias, zero points folded in: 5, 20 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_bias[5] = {
   -4,20,0,8,32
 };
-// multipliers of the requantisation: 5, 20 bytes
+// requantisation multipliers: 5, 20 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[5] = {
   1374389632,1374389632,1374389632,1374389632,1374389632
 };

@@ -12,11 +12,11 @@
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[36] = {
   -5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2,-2
 };
-// bias, with what zero points add: 4, 16 bytes
+// bias, zero points folded in: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   4,-8,27,-58
 };
-// multipliers of the requantisation: 4, 16 bytes
+// requantisation multipliers: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
   429496768,858993536,-1288490240,1717987072
 };
