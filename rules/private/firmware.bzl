@@ -165,7 +165,7 @@ def _mlf_firmware_impl(ctx):
 
     # What //crt:board is where no board of ours is: the host's.
     if ctx.attr.board.label == Label("//crt:host_platform"):
-        fail("%s: error[MLF0414]: board: none of ours has the processor of platform %s; give your own mlf_board" %
+        fail("%s: error[MLF0414]: board: no built-in board has the processor of platform %s; give your own mlf_board" %
              (public_label(ctx), shown(ctx.attr.platform.label)))
     contexts = [dep[CcInfo].linking_context for dep in ctx.attr.deps]
 
@@ -366,7 +366,7 @@ def mlf_firmware(
     if stamp not in [-1, 0, 1]:
         refuse(name, "stamp", stamp, "one of -1, 0, 1")
     if driven and not deps:
-        fail("%s: error[MLF0414]: deps: got none, expected the mlf_cc_library of what a host shall drive" % label_of(name))
+        fail("%s: error[MLF0414]: deps: got none, expected the mlf_cc_library that a host drives" % label_of(name))
     made = ([name + "_sources"] if srcs else []) + ([name + "_server"] if driven else [])
     check_new(name, [name, name + IMAGE] + made)
 

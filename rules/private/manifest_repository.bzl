@@ -126,7 +126,7 @@ _hub_repository = repository_rule(
     doc = "The packages of a manifest, as a repository.",
     implementation = _hub_repository_impl,
     local = True,
-    attrs = {"origin": attr.label(mandatory = True, allow_single_file = True, doc = "A file beside their folder.")},
+    attrs = {"origin": attr.label(mandatory = True, allow_single_file = True, doc = "A file next to the packages' folder.")},
 )
 
 # What stands before the name of a repository beside @mlf_system: "@", or "@@mlftool++mlf+" of a module.

@@ -227,7 +227,7 @@ def mlf_device_test(name, runner, vectors, absolute = "", relative = "", **kwarg
 def _driven(ctx, firmware):
     """A host of the image: `mlftool run --driven` with the vectors."""
     if not ctx.attr.archive or not ctx.file.vectors:
-        fail("%s: error[MLF0414]: archive, vectors: got one of them, expected both: what the image has, and what it shall compute" %
+        fail("%s: error[MLF0414]: archive, vectors: got one of them, expected both: what the image contains, and what it must compute" %
              shown(ctx.label))
     if ctx.attr.arguments:
         fail("%s: error[MLF0414]: arguments: got some, expected none: a host drives the image" % shown(ctx.label))

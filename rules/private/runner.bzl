@@ -34,7 +34,7 @@ def module_of(ctx, info):
     if not ctx.attr.module and len(info.modules) == 1:
         return info.modules[0]
     if ctx.attr.module not in info.modules:
-        fail("%s: error[MLF0414]: module: got '%s', which %s has not; expected one of: %s" %
+        fail("%s: error[MLF0414]: module: got '%s', which is not in %s; expected one of: %s" %
              (public_label(ctx), ctx.attr.module, shown(ctx.attr.archive.label), ", ".join(info.modules)))
     return ctx.attr.module
 

@@ -48,11 +48,11 @@ REFUSED = {
     'mlf_package(name = "h", modules = ["m7", "again"])':
         "//refused:h! modules: two modules are called 'm7'; set module_name of one of them",
     'mlf_runner(name = "i", archive = "graph_archive", library = "graph", module = "other")':
-        "module: got 'other', which //refused:graph_archive has not; expected one of: default",
+        "module: got 'other', which is not in //refused:graph_archive; expected one of: default",
     'mlf_compile(name = "o", model = MODEL, target = "cortex-m9")':
         "//refused:o! target: got 'cortex-m9', expected one of host, x86-64-v3, x86-64-v4, ",
     'mlf_firmware(name = "p", platform = "@mlftool//rules/platforms:host", deps = [":cmsis"])':
-        "//refused:p! board: none of ours has the processor of platform "
+        "//refused:p! board: no built-in board has the processor of platform "
         "@mlftool//rules/platforms:host; give your own mlf_board",
     'mlf_budget_test(name = "q", report = ":report")':
         "//refused:q! a budget needs at least one of: flash_bytes, instructions, ram_bytes",
@@ -112,7 +112,7 @@ REFUSED = {
         "mlf_import (<name>_archive) target; mlf_import makes one of a .tar",
     'mlf_runner(name = "ae", archive = "m8", library = "l8", '
     'platform = "@mlftool//rules/platforms:host")':
-        "//refused:ae_program! board: none of ours has the processor of platform "
+        "//refused:ae_program! board: no built-in board has the processor of platform "
         "@mlftool//rules/platforms:host; give your own mlf_board",
     'mlf_firmware_test(name = "am", firmware = ":quiet")':
         "//refused:am! nothing simulates the board of refused/quiet.elf; give its mlf_board a "
@@ -321,7 +321,7 @@ CALLS = {
         "LABEL! target: got \"m4\", expected one of aarch64, armv7-a, cortex-m0, ",
     'mlf_firmware(name = "a", driven = True, platform = "@mlftool//rules/platforms:cortex-m4", '
     'srcs = ["x.c"])':
-        "LABEL! deps: got none, expected the mlf_cc_library of what a host shall drive",
+        "LABEL! deps: got none, expected the mlf_cc_library that a host drives",
     'mlf_board(name = "a", parts = ["cortex"], target = "cortex-m4")':
         "LABEL! parts: got \"cortex\", expected some of common, cortex_m, riscv",
     'mlf_model(name = "a", model = "x.onnx", target = "m4")':
