@@ -99,11 +99,9 @@ def blocked(
     c = c.planar()
     rows, grouped = min(most_rows, c.pixels), c.group > 1
     q = Quantisation.of(v) if c.quantised else None
-    if q and not fits_int32(c, q):
-        return None
     if grouped and (nibbles or (c.depth > BLOCK and not q)):
         return None
-    if nibbles and not (q and are_nibbles(c, q)):
+    if (q and not fits_int32(c, q)) or (nibbles and not (q and are_nibbles(c, q))):
         return None
     columns = of_group(c, byte_columns if q else float_columns)
     packed = (

@@ -10,7 +10,7 @@ the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -182,15 +182,3 @@ def _smallest(column: Array, rows: Array, ends: int) -> Tables:
     small = np.concatenate([kinds, ended[first]], axis=1).astype(np.uint16)
     column = joined.reshape(-1)[column]
     return Tables(column.astype(np.uint8), small, tuple(map(int, group[1 : ends + 1])))
-
-
-def matcher(made: Tables) -> Callable[[bytes], bool]:
-    """The same walk as the generated C's, for tests and messages."""
-
-    def matches(text: bytes) -> bool:
-        state = made.starts[0]
-        for byte in text:
-            state = int(made.next[state, made.column[byte]])
-        return bool(made.next[state, -1])
-
-    return matches
