@@ -22,6 +22,7 @@ static inline void touch(const void *at, int32_t bytes) {
 #include "mlf/mve_wide.h"
 #include "mlf/sparse.h"
 #include "mlf/vfp_exact.h"
+#include "mlf/vfp_taps.h"
 
 /* Functions of their own: these take nearly all registers of a Cortex-M4. */
 MLF_CALLED void dots_3x2(const uint32_t *w, const int16_t *x, int32_t n, int32_t *out) {
@@ -152,6 +153,14 @@ static int call_dsp(int32_t function, char **p, const int32_t *n) {
   case 23:
     sixes_unsigned(w, (const uint8_t *)p[1], n[2], out);
     return 0;
+  case 24:
+  case 25: {
+    const mlf_float_taps taps = {n[5], n[6], n[7], n[8], n[9]};
+    (function == 24 ? mlf_exact_taps_8
+                    : mlf_exact_taps_4)((float *)(void *)p[0], (float *)(void *)p[1], &taps,
+                                        (float *)(void *)p[3], (float *)(void *)p[4]);
+    return 0;
+  }
   default:
     return 2;
   }

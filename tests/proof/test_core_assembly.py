@@ -203,6 +203,8 @@ DSP: Mapping[str, Callable[[Some], Parameters]] = {
     "DOTS_1X6": lambda s: sixes(s, 2),
     "DOTS_1X6 of bytes": lambda s: sixes(s, 1),
     "DOTS_1X6 of unsigned bytes": lambda s: sixes(s, 1),
+    "exact_taps_8": lambda s: float_taps(s, 8, 8),
+    "exact_taps_4": lambda s: float_taps(s, 4, 4),
 }
 HELIUMS: Mapping[str, Callable[[Some], Parameters]] = {
     "mve_copy": lambda s: (none(n := s(1, 70), np.int8), s.bytes(n), n),

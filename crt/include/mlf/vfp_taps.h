@@ -61,22 +61,24 @@ MLF_TAPS_4_(mlf_fused_taps_4, MLF_FUSED_TAPS_4_)
 
 #else
 
+#ifndef MLF_NEEDS /* what the assembly takes for granted: mlftool proves it of each call */
+#define MLF_NEEDS(condition) ((void)0)
+#endif
 #define MLF_EXACT_PRODUCT_(sum, x, w) sum += (x) * (w)
 #define MLF_FUSED_PRODUCT_(sum, x, w) sum = fmaf(x, w, sum)
 #define MLF_TAPS_(name, lanes, product) \
   static inline void name(const float *x, const float *w, const mlf_float_taps *taps, \
                           const float *start, float *to) { \
     const int32_t size = (int32_t)sizeof *x; \
+    const int32_t line = (taps->columns * taps->step + taps->skip) / size; \
+    const int32_t w_line = taps->columns * (lanes) + taps->w_skip / size; \
+    MLF_NEEDS(taps->rows > 0 && taps->columns > 0); \
     for (int32_t k = 0; k < (lanes); k++) { \
-      const float *xp = x + k, *wp = w + k; \
       float sum = 0.0f; \
       for (int32_t row = 0; row < taps->rows; row++) { \
         for (int32_t column = 0; column < taps->columns; column++) { \
-          product(sum, xp[column * (taps->step / size)], wp[column * (lanes)]); \
-        } \
-        if (row + 1 < taps->rows) { \
-          xp += (taps->columns * taps->step + taps->skip) / size; \
-          wp += taps->columns * (lanes) + taps->w_skip / size; \
+          product(sum, x[row * line + column * (taps->step / size) + k], \
+                  w[row * w_line + column * (lanes) + k]); \
         } \
       } \
       to[k] = start[k] + sum; \
