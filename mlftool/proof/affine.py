@@ -41,6 +41,12 @@ class Sum:
         return self.terms[()] if set(self.terms) == {()} else None
 
     @property
+    def name(self) -> str:
+        """Of the unknown that it is, or ""."""
+        one = next(iter(self.terms), ())
+        return one[0] if len(one) == 1 and self.terms == {one: 1} else ""
+
+    @property
     def names(self) -> set[str]:
         return {name for term in self.terms for name in term}
 
@@ -82,7 +88,7 @@ class Known:
     ends: dict[str, tuple[int, int]] = field(default_factory=dict)
     positive: tuple[Sum, ...] = ()  # none is ever negative
     numbers: count[int] = field(default_factory=count)
-    _having: dict[tuple[Term, bool], list[Sum]] | None = None  # by a term and its sign
+    _having: dict[tuple[Term, bool], list[Sum]] | None = field(default=None, init=False)
 
     def also(self, more: Iterable[Sum]) -> Known:
         """With more that is not negative; new unknowns are of both."""
@@ -137,7 +143,7 @@ class Known:
 
     def _less(self, one: Sum) -> Iterator[tuple[Sum, int]]:
         """Sums that are at most a multiple of one, without one of its terms, and which multiple."""
-        if self._having is None:
+        if self._having is None:  # by a term and its sign
             self._having = {}
             for other in self.positive:
                 for term, factor in other.terms.items():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from math import gcd
 
 from mlftool.proof.affine import Known, Sum, Term
 from mlftool.proof.ctree import INTEGERS, Type
+from mlftool.proof.maxima import Bound
 from mlftool.proof.unknowns import (
     INT32,
     Lanes,
@@ -32,6 +35,8 @@ _OF_NUMBERS: Mapping[str, Callable[[int, int], int]] = {
     "^": int.__xor__,
     "<<": int.__lshift__,
     ">>": int.__rshift__,
+    "/": int.__floordiv__,
+    "%": int.__mod__,
 }
 
 
@@ -45,6 +50,9 @@ class Arithmetic:
         self.trials = 0  # loops that are tried to learn what changes: nothing wraps around there
         self.sides: dict[int, tuple[tuple[Sum, ...], tuple[Sum, ...]]] = {}  # of splits
         self._parts: dict[tuple[frozenset[tuple[Term, int]], int], Sum] = {}  # quotients
+        self.quotients: dict[str, tuple[Sum, int]] = {}  # what they are of, and by what
+        self.read: dict[str, Pointer] = {}  # what was at an address, and still is
+        self.bounds: list[Bound] = []
 
     def is_in(self, of: Sum, ends: tuple[int, int]) -> bool:
         low, high = Sum.of(ends[0]), Sum.of(ends[1])
@@ -115,7 +123,14 @@ class Arithmetic:
         """What is at an address, which must be inside its memory."""
         found: list[Value] = []
         self.each(value, lambda pointer: found.append(self._loaded_one(pointer)))
-        return found[0] if len(found) == 1 or all(f == found[0] for f in found) else None
+        if all(one == found[0] for one in found):
+            return found[0]
+        numbers = [one for one in found if isinstance(one, Whole)]
+        if len(numbers) < len(found):
+            return None
+        low = min(self.known.least(one.sum) for one in numbers)
+        high = max(self.known.most(one.sum) for one in numbers)
+        return Whole(self.known.fresh(low, high), any(one.unsigned for one in numbers))
 
     def _loaded_one(self, pointer: Value) -> Value:
         if not isinstance(pointer, Pointer):
@@ -129,11 +144,34 @@ class Arithmetic:
         whole = _divides(size, pointer.at)
         if memory.holds and pointer.type == memory.type and whole:
             if at is None:
-                ends = min(memory.holds), max(memory.holds)
+                ends = _ends_at(memory.holds, size, pointer.at)
                 return self.converted(memory.type, Whole(self.known.fresh(*ends)))
             if 0 <= at // size < len(memory.holds):
                 return self.converted(memory.type, Whole(Sum.of(memory.holds[at // size])))
-        return self.unknown(pointer.type)
+        made = self.unknown(pointer.type)
+        if isinstance(made, Whole) and not memory.shared:
+            (name,) = made.sum.names
+            self.read[name] = pointer
+            most = [b.most - made.sum for b in self.bounds if self._is_of(b, pointer)]
+            self.known = self.known.also(most) if most else self.known
+        return made
+
+    def _is_of(self, bound: Bound, pointer: Pointer) -> bool:
+        """Whether an address is that of one of the elements."""
+        apart = pointer.at - bound.first
+        if (bound.memory, bound.type) != (pointer.memory, pointer.type):
+            return False
+        last = Sum.of(bound.step * (bound.count - 1))
+        inside = self.known.is_positive(apart) and self.known.is_positive(last - apart)
+        return inside and _divides(bound.step, apart)
+
+    def written(self, address: Value) -> None:
+        """Forgets what a memory held."""
+        found = list(leaves(address))
+        names = {one.memory if isinstance(one, Pointer) else None for one in found}
+        kept = set() if None in names else set(self.memories) - names
+        self.bounds = [bound for bound in self.bounds if bound.memory in kept]
+        self.read = {n: p for n, p in self.read.items() if p.memory in kept}
 
     def inside(self, pointer: Pointer, size: Sum) -> None:
         if self.dry:
@@ -195,11 +233,15 @@ class Arithmetic:
             key = (frozenset(x.terms.items()), by)
             if key not in self._parts:  # its ends hold wherever the same sum is divided again
                 self._parts[key] = self.known.fresh(0, max(0, self.known.most(x) // by))
+                self.quotients[self._parts[key].name] = x, by
             most = self.known.ceiling(x) // by
             part = self._parts[key] if most > 0 else Sum.of(0)
             rest = x - part.times(by)
             self.known = self.known.also([rest, Sum.of(by - 1) - rest, Sum.of(most) - part])
             return Whole(part if op == "/" else rest, unsigned)
+        if op == "&" and by is not None and by < 0 and positive and not -by & (-by - 1):
+            bits = self._parted("%", x, Sum.of(-by), unsigned)
+            return Whole(x - bits.sum, unsigned) if isinstance(bits, Whole) else None
         if op == "%" and by:
             return Whole(self.known.fresh(1 - abs(by), abs(by) - 1), unsigned)
         if op == "&" and ((by is not None and by >= 0) or self.known.is_positive(y)):
@@ -261,10 +303,12 @@ class Arithmetic:
             return a
         low, high = min(ka.floor(a), kb.floor(b)), max(ka.ceiling(a), kb.ceiling(b))
         made = self.known.fresh(low, high)
-        for end in (a, b):
-            for sign in (1, -1):
-                more = min(ka.floor((a - end).times(sign)), kb.floor((b - end).times(sign)))
-                apart = (made - end).times(sign)
+        quotients = (self.quotients[end.name] for end in (a, b) if end.name in self.quotients)
+        for of, by in ((a, 1), (b, 1), *quotients):
+            for sign in (by, -by):
+                away = of.times(sign // by)
+                more = min(ka.floor(a.times(sign) - away), kb.floor(b.times(sign) - away))
+                apart = made.times(sign) - away
                 if more > self.known.least(apart):
                     self.known = self.known.also([apart - Sum.of(more)])
         return made
@@ -275,11 +319,24 @@ class Arithmetic:
         return Whole(self.known.fresh(*range_of(type_)), not INTEGERS[type_.name][1])
 
 
+@lru_cache(maxsize=1024)
+def _ends_every(holds: tuple[int, ...], first: int, step: int) -> tuple[int, int]:
+    found = holds[first::step] or holds
+    return min(found), max(found)
+
+
+def _ends_at(holds: tuple[int, ...], size: int, at: Sum) -> tuple[int, int]:
+    """The least and the greatest element that may be so many bytes from the first."""
+    step = gcd(*(factor for term, factor in at.terms.items() if term)) // size
+    return _ends_every(holds, at.terms.get((), 0) // size % step, step)
+
+
 def _of_numbers(op: str, x: int | None, y: int | None) -> int | None:
-    """What shifts and operations on bits give of numbers that are known and not negative."""
-    if op not in _OF_NUMBERS or x is None or y is None or x < 0 or y < 0:
+    """What some operators give of numbers that are known and not negative; a mask may be."""
+    if op not in _OF_NUMBERS or x is None or y is None or x < 0 or (y < 0 and op != "&"):
         return None
-    return _OF_NUMBERS[op](x, y) if y < 32 or op not in ("<<", ">>") else None
+    most = {"<<": y < 32, ">>": y < 32, "/": y > 0, "%": y > 0}
+    return _OF_NUMBERS[op](x, y) if most.get(op, True) else None
 
 
 def _side(value: Value, number: int, side: int) -> Value:

@@ -52,6 +52,8 @@ class Calls(Values):
         values = [None if k in outer else self.value(part) for k, part in enumerate(e.parts)]
         if e.text in SAME:
             return values[0]
+        if e.text == "__builtin_clz":
+            return self._zeros_above(values[0])
         if e.text in COPIES:
             return self._copied(e.text, values)
         if e.text in PREDICATES:
@@ -88,9 +90,16 @@ class Calls(Values):
             raise UnprovenError(f"the macro {e.text} is not read")
         if found is None:
             return None
-        if (_computes_index(found) or _computes_offsets(found)) and None not in values:
+        if (self._may_be_index(found) or _computes_offsets(found)) and None not in values:
             return self._tried(found, values)
         return self._unknown_of(found.returns)
+
+    def _may_be_index(self, one: Definition, depth: int = 0) -> bool:
+        """Whether a helper and those that it calls look as if they compute a part of an index."""
+        if depth >= MOST_DEPTH or not _computes_index(one):
+            return False
+        called = (self.find(name) for name in _called(one) if name != "__builtin_clz")
+        return all(found is not None and self._may_be_index(found, depth + 1) for found in called)
 
     def _unknown_of(self, type_: Type) -> Value:
         return Record() if type_.members and not type_.stars else self.unknown(type_)
@@ -133,6 +142,7 @@ class Calls(Values):
         return None
 
     def _all_inside(self, pointer: Value, size: Sum) -> None:
+        self.written(pointer)  # or read
         if isinstance(pointer, Pointer):
             self.inside(pointer, size)
         else:
@@ -146,6 +156,16 @@ class Calls(Values):
         for value in values[: COPIES[name]]:
             self._touched(value, size)
         return values[0]
+
+    def _zeros_above(self, value: Value) -> Value:
+        """How many bits of 32 are 0 above the first that is 1."""
+        value = self.flat(value)
+        ends = (0, 31)
+        if isinstance(value, Whole):
+            least, most = self.known.floor(value.sum), self.known.ceiling(value.sum)
+            if 0 < least <= most < 1 << 32:
+                ends = 32 - most.bit_length(), 32 - least.bit_length()
+        return Whole(self.known.fresh(*ends))
 
     def _vector(self, name: str, values: Sequence[Value]) -> Value:
         """A load or a store of a vector."""
@@ -300,15 +320,28 @@ class Calls(Values):
 def _computes_index(one: Definition) -> bool:
     """Whether a helper of numbers looks as if its result might be part of an index."""
 
-    def expression(e: Expr) -> bool:
-        kept = e.kind != "call" and not (e.kind == "binary" and e.text in _OF_DATA)
-        return kept and all(map(expression, e.parts))
+    kinds = {(e.kind, e.text) for e in _parts_of(one.body)}
+    return len(one.body) <= MOST_READ and kinds.isdisjoint(("binary", op) for op in _OF_DATA)
 
-    def statement(s: Stmt) -> bool:
-        own = (*s.exprs, *(v.value for v in s.variables))
-        return all(e is None or expression(e) for e in own) and all(map(statement, s.body))
 
-    return len(one.body) <= MOST_READ and all(map(statement, one.body))
+@lru_cache(maxsize=256)
+def _called(one: Definition) -> tuple[str, ...]:
+    return tuple(sorted({e.text for e in _parts_of(one.body) if e.kind == "call"}))
+
+
+def _parts_of(body: Sequence[Stmt]) -> Iterator[Expr]:
+    """All expressions of statements, and their parts."""
+
+    def parts(e: Expr) -> Iterator[Expr]:
+        yield e
+        for part in e.parts:
+            yield from parts(part)
+
+    for one in body:
+        for e in (*one.exprs, *(v.value for v in one.variables)):
+            if e is not None:
+                yield from parts(e)
+        yield from _parts_of((*one.body, *one.other))
 
 
 @lru_cache(maxsize=256)

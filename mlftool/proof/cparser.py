@@ -36,6 +36,7 @@ _LEVELS = (
     *(("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">=")),
     *(("<<", ">>"), ("+", "-"), ("*", "/", "%")),
 )
+_OF_EXTENTS = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
 _ASSIGNS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 
 
@@ -63,6 +64,7 @@ class Parser:
         self._types = types
         self._declares = "mlf_touches" in words  # what its assembly reads and writes
         self._at = 0
+        self._rows: dict[str, int] = {}  # of arrays of arrays, what a row has
 
     def _peek(self, ahead: int = 0) -> str:
         return self._tokens[min(self._at + ahead, len(self._tokens) - 1)]
@@ -176,10 +178,15 @@ class Parser:
         while True:
             name, extent, value = self._take(), None, None
             if self._skip("["):
-                extent = number(self._take()) if self._peek() != "]" else -1
+                extent = _constant(self._choice()) if self._peek() != "]" else -1
                 self._take("]")
-                if self._peek() == "[":
-                    raise ValueError("an array of arrays")
+            self._rows.pop(name, None)
+            if extent is not None and self._skip("["):
+                self._rows[name] = _constant(self._choice())
+                extent *= self._rows[name]
+                self._take("]")
+                if self._peek() in ("[", "="):
+                    raise ValueError("an array of arrays that is not read")
             if self._skip("="):
                 value = self._initial()
             if extent == -1:
@@ -345,6 +352,18 @@ class Parser:
             return Expr("cast", parts=(self._unary(),), type=type_)
         return self._postfix()
 
+    def _index(self, of: Expr) -> Expr:
+        """What is in brackets; of an array of arrays, in both."""
+        index = self._expression()
+        self._take("]")
+        if of.kind != "name" or of.text not in self._rows:
+            return index
+        self._take("[")
+        row = Expr("binary", "*", (index, Expr("number", str(self._rows[of.text]))))
+        index = Expr("binary", "+", (row, self._expression()))
+        self._take("]")
+        return index
+
     def _size(self) -> Expr:
         """Of a type, or of an expression, which is the part."""
         self._take("sizeof")
@@ -369,8 +388,7 @@ class Parser:
         while self._peek() in ("[", "(", "++", "--", ".", "->"):
             sign = self._take()
             if sign == "[":
-                left = Expr("index", parts=(left, self._expression()))
-                self._take("]")
+                left = Expr("index", parts=(left, self._index(left)))
             elif sign == "(":
                 arguments = []
                 while not self._skip(")"):
@@ -385,3 +403,12 @@ class Parser:
             else:
                 left = Expr("postfix", sign, (left,))
         return left
+
+
+def _constant(e: Expr) -> int:
+    """An array's extent. Raises ValueError for what is not a sum of products of literals."""
+    if e.kind == "number":
+        return number(e.text)
+    if e.kind != "binary" or e.text not in _OF_EXTENTS:
+        raise ValueError("an extent that is not read")
+    return _OF_EXTENTS[e.text](*map(_constant, e.parts))

@@ -83,8 +83,14 @@ class Values(Arithmetic):
             if len(may) == 1:
                 return [*self.sides[value.number][may[0]], *says[may[0]]]
             return [one for one in says[0] if one in says[1]] if may else [Sum.of(-1)]
-        number_ = value.sum.constant if isinstance(value, Whole) else None
-        return [Sum.of(-1)] if number_ is not None and bool(number_) != truth else []
+        if not isinstance(value, Whole):
+            return []
+        if value.sum.constant is not None:
+            return [Sum.of(-1)] if bool(value.sum.constant) != truth else []
+        if not truth:
+            return [value.sum, value.sum.times(-1)]
+        signs = (one for one in (value.sum, value.sum.times(-1)) if self.known.is_positive(one))
+        return [one - Sum.of(1) for one in signs][:1]
 
     def _compared(self, e: Expr, truth: bool) -> list[Sum]:
         op, (a, b) = e.text, e.parts
@@ -345,11 +351,13 @@ class Values(Arithmetic):
     def _place(self, e: Expr) -> None:
         """Judges what is written to."""
         if e.kind == "index":
-            self.loaded(self._element(e))
+            address = self._element(e)
         elif e.kind == "unary" and e.text == "*":
-            self.loaded(self.value(e.parts[0]))
+            address = self.value(e.parts[0])
         else:
             raise UnprovenError(f"an assignment to {e.kind}")
+        self.loaded(address)
+        self.written(address)
 
     def _index(self, e: Expr) -> Value:
         if self._is_member(e):

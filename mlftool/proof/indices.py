@@ -10,34 +10,24 @@ Helpers of mlf/*.h that take no address are taken at their word; those that do a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from mlftool.frozen import frozen, replace
-from mlftool.proof.affine import Known, Sum
-from mlftool.proof.arithmetic import ANYTHING
-from mlftool.proof.ccalls import Calls
+from mlftool.frozen import replace
+from mlftool.proof.affine import Sum
 from mlftool.proof.ctree import Definition, Expr, Member, Stmt, Type, Variable
-from mlftool.proof.cvalues import Find, changes_something
+from mlftool.proof.cvalues import Find
+from mlftool.proof.loops import Loops
 from mlftool.proof.unknowns import (
     Memory,
     Pointer,
     Record,
     UnprovenError,
-    UnrollError,
     Value,
-    Whole,
-    leaves,
-    moved,
     must_part,
     pointed,
-    range_of,
-    sum_of,
-    with_leaves,
 )
 
 __all__ = ["Memory", "UnprovenError", "prove"]
-MOST_TURNS = 16  # of a loop whose turns are looked at one by one
-MOST_TURNS_OF_ALL = 100
 _TRUTHS = ("&&", "||", "==", "!=", "<", "<=", ">", ">=")
 
 
@@ -59,22 +49,8 @@ def prove(kernel: Definition, given: Sequence[Memory], find: Find) -> None:
         raise UnprovenError(f"{type(error).__name__} {error}") from error
 
 
-@frozen
-class _State:
-    """What a loop that is looked at again starts from."""
-
-    values: Mapping[str, Value]
-    known: Known
-    dry: int
-    trials: int
-    left: tuple[bool, ...]
-    returned: tuple[Value, ...]
-
-
-class _Run(Calls):
+class _Run(Loops):
     """A function from its start to its end."""
-
-    turns_left = MOST_TURNS_OF_ALL  # that may still be looked at one by one
 
     # Statements. Each returns whether what follows it is never reached.
 
@@ -180,241 +156,6 @@ class _Run(Calls):
         self.values = {n: self.joined(one_[n], k1, two.get(n), k2, number) for n in one_}
         return False
 
-    def _loop(self, one: Stmt) -> None:
-        start = self._state()
-        try:
-            most = self._at_once(one)
-        except UnprovenError as error:
-            again = self.turns_left > 0 and not start.dry
-            if not again and not isinstance(error, UnrollError):
-                raise
-            self._back_to(start)
-            try:
-                self._by_turns(one)
-            except UnprovenError:
-                raise error from None
-        else:
-            if most < MOST_TURNS and self.turns_left > 0 and self._has_lost(start.values):
-                self._again_by_turns(one, start)
-
-    def _again_by_turns(self, one: Stmt, start: _State) -> None:
-        """A loop that is shown, but after which an address is not known; it may be if each turn is
-        looked at by itself."""
-        after = self._state()
-        self._back_to(start)
-        try:
-            self._by_turns(one)
-        except UnprovenError:
-            self._back_to(after)
-
-    def _has_lost(self, before: Mapping[str, Value]) -> bool:
-        return any(
-            v is not None and self.types[n].stars and self.values.get(n) is None
-            for n, v in before.items()
-        )
-
-    def _state(self) -> _State:
-        ends = self.dry, self.trials, tuple(self.left), tuple(self.returned)
-        return _State(dict(self.values), self.known, *ends)
-
-    def _back_to(self, state: _State) -> None:
-        self.values, self.known = dict(state.values), state.known
-        self.dry, self.trials = state.dry, state.trials
-        self.left, self.returned = list(state.left), list(state.returned)
-
-    def _by_turns(self, one: Stmt) -> None:
-        """A loop of few turns, each for itself."""
-        condition = one.exprs[0]
-        for _ in range(MOST_TURNS):
-            if condition is None:
-                break
-            self.turns_left -= 1
-            self.value(condition)
-            if self._never(condition, True):
-                return
-            if not self._never(condition, False):
-                break
-            self.left.append(False)
-            self.block((*one.body, *one.other))
-            if self.left.pop():
-                break
-        raise UnprovenError("a loop has too many turns, or ends early")
-
-    def _never(self, condition: Expr, truth: bool) -> bool:
-        return any(self.known.most(says) < 0 for says in self.says(condition, truth))
-
-    def _at_once(self, one: Stmt, unknown: frozenset[str] = frozenset()) -> int:
-        """A loop in a turn whose number is not known; nothing is known of some variables in it.
-        Returns after which turn it ends at the latest."""
-        condition, steps = one.exprs[0], one.other
-        names = [n for n in _assigned((*one.body, *steps), condition) if n in self.values]
-        for name in names:  # a number that changes is one number, whatever it starts from
-            if all(isinstance(leaf, Whole) for leaf in leaves(self.values[name])):
-                self.values[name] = self.flat(self.values[name])
-        entry, known = dict(self.values), self.known
-        changes, grow, early = self._changes(one, names, unknown)
-        turn = known.fresh(0, 1 << 31)
-        self._at_turn(entry, names, changes, turn)
-        start = {name: sum_of(self.values[name]) for name in grow}
-        self.known = inside = known.also(start[name] - sum_of(entry[name]) for name in grow)
-        says = self._says(condition, turn) if condition else []
-        says = says or self._unequal(condition, turn)
-        left, most = self._ended(says, turn)
-        known.ends[next(iter(turn.names))] = (0, max(0, most))
-        if most >= 0 and not self.dry:
-            self.known = inside.also(says)
-            if condition:
-                self.value(condition)
-            self.left.append(False)
-            self.block((*one.body, *steps))
-            self.left.pop()
-            after = self.values
-            wrong = {n for n in grow if not self._is_more(after[n], start[n])}
-            self._at_turn(entry, list(changes), changes, turn + Sum.of(1))
-            wrong |= {n for n in changes if after[n] != self.values[n]}
-            if wrong:  # they may wrap around
-                self.values, self.known = entry, known
-                return self._at_once(one, unknown | wrong)
-        self.known = known
-        exact = not early and len(says) == 1
-        turns = self._turns(condition, left, turn, most) if exact else None
-        self._at_turn(entry, names, changes, turns or known.fresh(0, max(0, most + 1)))
-        ends = (sum_of(self.values[name]) - sum_of(entry[name]) for name in grow)
-        self.known = known.also(ends)
-        return most
-
-    def _says(self, condition: Expr, turn: Sum) -> list[Sum]:
-        """What a condition says in a turn. Its arithmetic may only be taken to wrap around nowhere
-        if it does not until the first turn that is not run."""
-        (name,) = turn.names
-        self.trials += 1
-        says = self.says(condition, True)
-        self.trials -= 1
-        _, most = self._ended(says, turn)
-        self.known.ends[name] = (0, max(0, most + 1))
-        again = self.says(condition, True)
-        if again == says:
-            return says
-        self.known.ends[name] = (0, 1 << 31)
-        return self.says(condition, True)
-
-    def _ended(self, says: Sequence[Sum], turn: Sum) -> tuple[list[Sum], int]:
-        """What ends the loop, and after which turn it does at the latest."""
-        left = [one for one in says if one.terms.get(tuple(turn.names), 0) < 0]
-        return left, min((self._last(one, turn) for one in left), default=1 << 31)
-
-    def _is_more(self, value: Value, start: Sum) -> bool:
-        return isinstance(value, Whole) and self.known.is_positive(value.sum - start)
-
-    def _changes(
-        self, one: Stmt, names: Sequence[str], unknown: frozenset[str]
-    ) -> tuple[dict[str, tuple[Sum, ...]], list[str], bool]:
-        """By how much variables change in each turn, those of which that is known, with a number
-        for each value that they may be; which others seem to get no less in any turn, so are not
-        less than before; and whether a turn may end early."""
-        entry, known = dict(self.values), self.known
-        old = set(known.ends)
-        marks: dict[str, tuple[Sum, ...]] = {}
-        for name in names:
-            marks[name] = self._marked(name, known)
-        self.dry += 1
-        self.trials += 1
-        self.left.append(False)
-        self.block(one.body)
-        early = self.left.pop()
-        if early:  # then only the loop's own steps happen in each turn
-            for name in _assigned(one.body, one.exprs[0]):
-                marks.pop(name, None)
-        self.block(one.other)
-        self.dry -= 1
-        self.trials -= 1
-        found = {}
-        for name, mark in marks.items():
-            by = _by_turn(entry[name], self.values[name], mark)
-            if by is not None and name not in unknown and all(s.names <= old for s in by):
-                found[name] = by
-        rest = (n for n in marks if n not in found and n not in unknown and not early)
-        others = [n for n in rest if isinstance(entry[n], Whole)]
-        grow = [n for n in others if self._is_more(self.values[n], marks[n][0])]
-        self.values, self.known = entry, known
-        return found, grow, early
-
-    def _marked(self, name: str, known: Known) -> tuple[Sum, ...]:
-        """Gives a variable values of which nothing is known, and returns them."""
-        value = self.values[name]
-        marks = []
-        made: list[Value] = []
-        for leaf in leaves(value):
-            mark = known.fresh(*ANYTHING)
-            if isinstance(leaf, Whole):
-                known.ends[next(iter(mark.names))] = range_of(self.types[name])
-            marks.append(mark)
-            known_leaf = isinstance(leaf, Pointer | Whole)
-            made.append(moved(leaf, mark - sum_of(leaf)) if known_leaf else leaf)
-        self.values[name] = with_leaves(value, iter(made))
-        return tuple(marks)
-
-    def _at_turn(
-        self,
-        entry: Mapping[str, Value],
-        names: Sequence[str],
-        by: Mapping[str, tuple[Sum, ...]],
-        turn: Sum,
-    ) -> None:
-        """The variables before a turn."""
-        self.values = dict(entry)
-        for name in names:
-            value = entry[name]
-            if name not in by:
-                self.assign(name, self.unknown(self.types[name]))
-                continue
-            each = zip(leaves(value), by[name], strict=True)
-            self.values[name] = with_leaves(value, iter([moved(v, f * turn) for v, f in each]))
-
-    def _last(self, rest: Sum, turn: Sum) -> int:
-        """The last turn for which `rest` is not negative."""
-        term = tuple(turn.names)
-        by = -rest.terms[term]
-        without = Sum({t: f for t, f in rest.terms.items() if t != term})
-        if any(set(t) & turn.names for t in without.terms):
-            return 1 << 31
-        return self.known.ceiling(without) // by
-
-    def _unequal(self, condition: Expr | None, turn: Sum) -> list[Sum]:
-        """What `a != b` says where a comes nearer to b by the same amount in each turn, and meets
-        it: that b is not reached yet."""
-        if condition is None or condition.text != "!=" or changes_something(condition):
-            return []
-        x, y = (self.flat(self.quiet(part)) for part in condition.parts)
-        pair = isinstance(x, Pointer) and isinstance(y, Pointer) and x.memory == y.memory
-        if x is None or y is None or not (pair or type(x) is type(y) is Whole):
-            return []
-        apart = sum_of(y) - sum_of(x)
-        by = apart.terms.get(tuple(turn.names), 0)
-        apart = apart if by < 0 else apart.times(-1)
-        rest = apart + turn.times(abs(by))
-        exact = by and not rest.names & turn.names
-        if not exact or any(f % by for f in rest.terms.values()):
-            return []
-        return [apart - Sum.of(abs(by))] if self.known.is_positive(rest) else []
-
-    def _turns(self, condition: Expr | None, left: list[Sum], turn: Sum, most: int) -> Sum | None:
-        """How many there are, where that is one number or sum."""
-        if condition is None or condition.text not in ("<", "<=", ">", ">=", "!="):
-            return None
-        if len(left) != 1:
-            return None
-        term = tuple(turn.names)
-        by = -left[0].terms[term]
-        rest = Sum({t: f for t, f in left[0].terms.items() if t != term}) + Sum.of(by)
-        if rest.names & turn.names:
-            return None
-        if rest.constant is not None:
-            return Sum.of(max(0, most + 1))
-        if any(f % by for f in rest.terms.values()) or not self.known.is_positive(rest):
-            return None
-        return Sum({t: f // by for t, f in rest.terms.items()})
-
 
 def _is_truth(variable: Variable) -> bool:
     """Whether it has what a comparison says."""
@@ -422,55 +163,3 @@ def _is_truth(variable: Variable) -> bool:
     if variable.type == Type("bool") or not variable.type.is_integer or value is None:
         return variable.type == Type("bool")
     return value.kind == "binary" and value.text in _TRUTHS
-
-
-def _by_turn(before: Value, after: Value, marks: Sequence[Sum]) -> tuple[Sum, ...] | None:
-    """By how much each of the values that one may be has changed, if it is still of its kind."""
-    was, found = list(leaves(before)), list(leaves(after))
-    if len(found) != len(was):
-        return None
-    for one, other in zip(was, found, strict=True):
-        if isinstance(one, Pointer) and isinstance(other, Pointer):
-            if other != replace(one, at=other.at):
-                return None
-        elif isinstance(one, Record):
-            if one != other:
-                return None
-        elif not (isinstance(one, Whole) and isinstance(other, Whole)):
-            return None
-    if with_leaves(before, iter(found)) != after:
-        return None
-    same = Sum.of(0)
-    return tuple(
-        same if isinstance(other, Record) else sum_of(other) - mark
-        for other, mark in zip(found, marks, strict=True)
-    )
-
-
-def _assigned(body: Sequence[Stmt], *conditions: Expr | None) -> list[str]:
-    """Names of variables that statements or conditions may change."""
-    found: dict[str, None] = {}
-
-    def look(e: Expr) -> None:
-        changed = e.kind in ("assign", "postfix")
-        changed |= e.kind == "unary" and e.text in ("++", "--", "&")
-        for one in e.parts[:1] if changed else e.parts if e.kind == "changed" else ():
-            while one.kind == "member" or (one.kind == "index" and one.parts[0].kind == "member"):
-                one = one.parts[0]
-            if one.kind == "name":
-                found[one.text] = None
-        for part in e.parts:
-            look(part)
-
-    for e in (*conditions, *_expressions(body)):
-        if e is not None:
-            look(e)
-    return list(found)
-
-
-def _expressions(body: Sequence[Stmt]) -> Iterator[Expr | None]:
-    for one in body:
-        yield from one.exprs
-        yield from (v.value for v in one.variables)
-        yield from _expressions(one.body)
-        yield from _expressions(one.other)

@@ -13,7 +13,7 @@ from mlftool.proof.layout import CONSTANT, Layout, Step
 from mlftool.proof.units import Source
 
 UNREAD = "index ranges inside kernels: their C is not read"
-MOST_KNOWN = 256  # numbers of an array whose values may say how far a loop goes
+MOST_KNOWN = 4096  # numbers of an array whose values may say how far a loop goes
 MOST_JUDGED = 2000  # answers that are kept
 _JUDGED: dict[tuple[str, tuple[Memory, ...], bytes], str] = {}
 _ARRAY = re.compile(r"\bstatic const (\w+) (\w+)\[(\d+)\] = \{([^}]*)\}")
@@ -107,7 +107,9 @@ def _memories(step: Step, names: Sequence[str], arrays: Mapping[str, Memory]) ->
     for n, access in enumerate(step.accesses):
         array = arrays.get(names[n]) if n < len(names) else None
         known = array if access.role == CONSTANT else None
-        yield known or Memory(access.place.size_bytes)
+        others = (a for k, a in enumerate(step.accesses) if k != n and a.role != CONSTANT)
+        shared = access.role != CONSTANT and any(access.place.meets(a.place) for a in others)
+        yield known or Memory(access.place.size_bytes, shared=shared)
 
 
 @lru_cache(maxsize=8)

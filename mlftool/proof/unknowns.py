@@ -81,6 +81,7 @@ class Memory:
     holds: tuple[int, ...] = ()
     type: Type = VOID
     source: str = ""
+    shared: bool = False  # with another operand, which may be written
 
 
 def pointed(type_: Type) -> Type:

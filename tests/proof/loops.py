@@ -77,6 +77,7 @@ def _named(made: Loops, depth: int) -> None:
             (term, term),
             (f"({term}) / {n}", f"div({term}, {n})"),
             (f"({term}) % {n}", f"mod({term}, {n})"),
+            (f"({term}) & ~{2**n - 1}", f"({term}) & ~{2**n - 1}"),
             (f"{term} < {other} ? {term} : {other}", f"min({term}, {other})"),
             (f"mlf_min_i32({term}, {other})", f"min({term}, {other})"),
         )
@@ -91,7 +92,12 @@ def _guarded(made: Loops, depth: int, more: int) -> None:
     one = f"{made.term()} {sign} {other}"
     both = f"{least} >= 0"
     c, python = made.chance.choice(
-        ((one, one), (f"{both} && {one}", f"{both} and {one}"), (f"!({one})", f"not ({one})"))
+        (
+            (one, one),
+            (f"{both} && {one}", f"{both} and {one}"),
+            (f"!({one})", f"not ({one})"),
+            (least, least),
+        )
     )
     made.add(depth, f"if ({c}) {{", f"if {python}:")
     made.python.append("  " * (depth + 1) + "pass")
@@ -116,9 +122,11 @@ def _loop(made: Loops, depth: int, more: int) -> None:
         made.python.append("  " * depth + f"while {name} >= {start}:")
         move = f"{name} -= {step}"
     else:
-        head = f"for (int32_t {name} = {start}; {name} < {end}; {name} += {step}) {{"
+        least = made.chance.choice(("", "", f"min({end}, {made.term()})"))
+        called = least.replace("min", "mlf_min_i32") or end
+        head = f"for (int32_t {name} = {start}; {name} < {called}; {name} += {step}) {{"
         made.add(depth, head, f"{name} = {start}")
-        made.python.append("  " * depth + f"while {name} < {end}:")
+        made.python.append("  " * depth + f"while {name} < {least or end}:")
         move = f"{name} += {step}"
     made.names.append(name)
     _body(made, depth + 1, more - 1)

@@ -1,8 +1,9 @@
 """Of how many calls the index ranges are proven, and why not of the others (docs/reliability.md).
 
-    python -m tests.proof.shares [--target cortex-m4 ...] [--reasons]
+    python -m tests.proof.shares [--target cortex-m4 ...] [--rows WORD ...] [--reasons]
 
-MLFTOOL_SHARED_MODELS names the folder of MLPerf Tiny's models; without it only the examples count.
+MLFTOOL_SHARED_MODELS names the folder of MLPerf Tiny's models and of .tflite files; without it only
+the examples and the networks of tests/support count.
 """
 
 from __future__ import annotations
@@ -20,26 +21,37 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mlftool.cli import main as command
-from mlftool.mlf import read_tar
-from mlftool.proof.certificate import CLAIMS
+import onnx
 
 ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "support")]
+
+from other_networks import other_networks  # noqa: E402
+
+from mlftool.cli import main as command  # noqa: E402
+from mlftool.mlf import read_tar  # noqa: E402
+from mlftool.proof.certificate import CLAIMS  # noqa: E402
+
 TARGETS = ("cortex-m0", "rv32imc", "cortex-m4", "cortex-m55", "host", "x86-64-v3", "x86-64-v4")
 
 
-def groups() -> Mapping[str, tuple[Path, ...]]:
-    """The rows of the table."""
+def groups(folder: Path) -> Mapping[str, tuple[Path, ...]]:
+    """The rows of the table; `folder` is for models that are made."""
     examples = ROOT / "examples" / "models"
     found = {}
     shared = os.environ.get("MLFTOOL_SHARED_MODELS")
-    for name, folder, byte, number in (
+    for name, place, byte, number in (
         ("MLPerf Tiny", Path(shared) if shared else None, "*_int8.onnx", "*_fp32.onnx"),
         ("examples", examples, "*_int8.onnx", "*_float32.onnx"),
     ):
-        if folder is not None:
-            found[f"{name} int8"] = tuple(sorted(folder.glob(byte)))
-            found[f"{name} float32"] = tuple(sorted(folder.glob(number)))
+        if place is not None:
+            found[f"{name} int8"] = tuple(sorted(place.glob(byte)))
+            found[f"{name} float32"] = tuple(sorted(place.glob(number)))
+    for name, model in other_networks().items():
+        onnx.save(model, folder / f"{name}.onnx")
+    found["ten other networks"] = tuple(sorted(folder.glob("*.onnx")))
+    if shared:
+        found[".tflite"] = tuple(sorted((Path(shared) / "tflite").rglob("*.tflite")))
     return found
 
 
@@ -64,13 +76,16 @@ def reasons(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", nargs="*", default=TARGETS)
+    parser.add_argument("--rows", nargs="*", default=[""], help="those with one of these words")
     parser.add_argument("--reasons", action="store_true")
     given = parser.parse_args(arguments)
     why: dict[str, Counter[str]] = {target: Counter() for target in given.target}
     print("| models |", " | ".join(given.target), "|")
     spent = dict.fromkeys(given.target, 0.0)
     with TemporaryDirectory() as folder:
-        for row, models in groups().items():
+        for row, models in groups(Path(folder)).items():
+            if not any(word in row for word in given.rows):
+                continue
             cells, calls = [], 0
             for target in given.target:
                 proven = calls = 0

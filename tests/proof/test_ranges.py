@@ -6,7 +6,7 @@ import json
 import random
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from loops import kernel
 from mlftool.cli import main
 from mlftool.mlf import Bundle, checksums, read_tar, write_tar
 from mlftool.proof.certificate import CLAIMS
+from mlftool.proof.ctree import Type
 from mlftool.proof.indices import Memory, UnprovenError, prove
 from mlftool.proof.units import Source, digest, sources
 
@@ -22,6 +23,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
 HELPERS = """
 static inline int32_t mlf_min_i32(int32_t a, int32_t b) {
   return a < b ? a : b;
+}
+
+static inline int32_t mlf_within(int32_t i) {
+  return mlf_min_i32(i < 0 ? 0 : i, 11);
 }
 
 static inline void mlf_take(const float *from, float *to, int32_t n) {
@@ -301,6 +306,102 @@ BODIES = {
         "vstrbq_p_s32(q + i, v, vctp32q((uint32_t)mlf_min_i32(3, 5 - i))); }",
         False,
     ),
+    "what a condition says of its second part": (
+        "const int32_t i = q[0]; const bool in = i >= 0 && i != 12; y[i / 16] = 0.0f;",
+        False,
+    ),
+    "an even number": ("for (int32_t i = 0; i < (13 & ~1); i++) { y[i] = 0.0f; }", True),
+    "an odd number": ("for (int32_t i = 0; i < (13 & ~2); i++) { y[i] = 0.0f; }", False),
+    "an even number, of what is not known": (
+        "const int32_t n = mlf_min_i32((uint8_t)q[0], 13) & ~1; "
+        "for (int32_t i = 0; i < n; i++) { y[i] = 0.0f; }",
+        True,
+    ),
+    "other than nought": (
+        "for (int32_t i = 0; i < 13; i++) { if (i) { y[i - 1] = 0.0f; } }",
+        True,
+    ),
+    "either sign": ("const int32_t i = q[0] / 32; if (i) { y[i - 1] = 0.0f; }", False),
+    "the rest of rows": (
+        "for (int32_t p = 0; p < 12; p += 5) { "
+        "for (int32_t i = 0; i < mlf_min_i32(5, 12 - p); i++) { y[p + i] = 0.0f; } }",
+        True,
+    ),
+    "more than the rest of rows": (
+        "for (int32_t p = 0; p < 12; p += 5) { "
+        "for (int32_t i = 0; i < mlf_min_i32(5, 13 - p); i++) { y[p + i] = 0.0f; } }",
+        False,
+    ),
+    "a helper that calls one": ("y[mlf_within(q[0])] = 0.0f;", True),
+    "a helper that calls one, by one": ("y[mlf_within(q[0]) + 1] = 0.0f;", False),
+    "an extent that is a product": ("float a[2 * 3 + 1]; a[6] = 0.0f;", True),
+    "beyond an extent that is a product": ("float a[2 * 3 + 1]; a[7] = 0.0f;", False),
+    "what ends a loop": (
+        "int32_t i = q[0]; while (i >= 12) { i = q[1]; } if (i >= 0) { y[i] = 0.0f; }",
+        True,
+    ),
+    "a loop that is left": (
+        "int32_t i = q[0]; while (i >= 12) { i = q[1]; if (x[0] < 0.0f) { break; } } "
+        "if (i >= 0) { y[i] = 0.0f; }",
+        False,
+    ),
+    "nodes of a tree": (
+        "int32_t at = 0; while (at >= 0) { y[at] = 0.0f; at = x[at] < 0.5f ? q[0] >> 4 : -1; }",
+        True,
+    ),
+    "nodes that are not there": (
+        "int32_t at = 0; while (at >= 0) { y[at] = 0.0f; at = x[at] < 0.5f ? q[0] >> 3 : -1; }",
+        False,
+    ),
+    "rows of an own array": (
+        "float a[3][4]; for (int32_t i = 0; i < 3; i++) { for (int32_t j = 0; j < 4; j++) { "
+        "a[i][j] = x[i * 4 + j]; } }",
+        True,
+    ),
+    "more rows than it has": (
+        "float a[3][4]; for (int32_t i = 0; i < 4; i++) { for (int32_t j = 0; j < 4; j++) { "
+        "a[i][j] = 0.0f; } }",
+        False,
+    ),
+    "longer rows than it has": (
+        "float a[3][4]; for (int32_t i = 0; i < 3; i++) { for (int32_t j = 0; j < 5; j++) { "
+        "a[i][j] = 0.0f; } }",
+        False,
+    ),
+    "a row by itself": ("float a[3][4]; float *p = a[2]; p[3] = 0.0f;", False),
+    "bits of a number": (
+        "const uint32_t i = (uint8_t)q[0]; if (i > 2u) { y[30 - __builtin_clz(i)] = 0.0f; }",
+        True,
+    ),
+    "bits of a number that may be one": (
+        "const uint32_t i = (uint8_t)q[0]; if (i > 0u) { y[30 - __builtin_clz(i)] = 0.0f; }",
+        False,
+    ),
+    "half of what is missing, rounded up": (
+        "for (int32_t i = -3; i < 9; i++) { const int32_t k = i < 0 ? (-i + 1) / 2 : 0; "
+        "y[i + 2 * k] = 0.0f; }",
+        True,
+    ),
+    "half of what is missing, rounded down": (
+        "for (int32_t i = -3; i < 9; i++) { const int32_t k = i < 0 ? -i / 2 : 0; "
+        "y[i + 2 * k] = 0.0f; }",
+        False,
+    ),
+    "members that stay": (
+        "mlf_two two = {{x, x}, 9}; for (int32_t i = 0; i < 4; i++) { "
+        "two.from[1] = x + i; mlf_sum_two(&two); }",
+        True,
+    ),
+    "members that do not": (
+        "mlf_two two = {{x, x}, 9}; for (int32_t i = 0; i < 4; i++) { "
+        "two.from[1] = x + i; mlf_sum_two(&two); two.count++; }",
+        False,
+    ),
+    "a member that becomes another": (
+        "mlf_two two = {{x, x}, 9}; for (int32_t i = 0; i < 3; i++) { "
+        "two.from[0] = two.from[1]; two.from[1] = x + 4; mlf_sum_two(&two); }",
+        False,
+    ),
     "what a header demands": ("mlf_demands(x, 8);", True),
     "what a header forbids": ("mlf_demands(x, 6);", False),
 }
@@ -311,6 +412,113 @@ def test_forms(name: str) -> None:
     body, inside = BODIES[name]
     c = f"MLF_KERNEL void k(const float *x, const int8_t *q, float *y) {{\n  {body}\n}}\n"
     assert (reason(c, 48, 4, 48) == "") is inside
+
+
+# A search for the greatest of the four elements of q, with its start, its first turn and its end,
+# what is done then, and where the elements are looked at from; and whether each is at most that.
+GREATEST = {
+    "all": ((0, 1, 4, "", 0), True),
+    "all, one twice": ((0, 0, 4, "", 0), True),
+    "all but one": ((0, 1, 3, "", 0), False),
+    "all but the first": ((1, 2, 4, "", 0), False),
+    "those looked at": ((1, 2, 4, "", 1), True),
+    "a start from elsewhere": ((3, 1, 4, "", 0), False),
+    "something else then": ((0, 1, 4, "m--;", 0), False),
+    "another element then": ((0, 1, 4, "((int8_t *)q)[2] = 127;", 0), False),
+    "another element by another address": (
+        (0, 1, 4, "int8_t *p = (int8_t *)q; for (int32_t i = 0; i < 2; i++) { *p++ = 1; }", 0),
+        False,
+    ),
+    "another tensor then": ((0, 1, 4, "y[3] = 1.0f;", 0), True),
+}
+
+
+@pytest.mark.parametrize("entries", [256, 255])
+@pytest.mark.parametrize("name", GREATEST)
+def test_no_element_is_above_the_greatest(name: str, entries: int) -> None:
+    """A table with an entry for each distance from the greatest of all elements."""
+    (first, start, end, then, from_), inside = GREATEST[name]
+    c = (
+        "MLF_KERNEL void k(const int8_t *q, const float *t, float *y) {\n"
+        f"  int32_t m = q[{first}]; "
+        f"for (int32_t k = {start}; k < {end}; k++) {{ m = q[k] > m ? q[k] : m; }} {then} "
+        f"for (int32_t k = {from_}; k < 4; k++) {{ y[0] = t[m - q[k]]; }}\n}}\n"
+    )
+    assert (reason(c, 4, 4 * entries, 48) == "") is (inside and entries == 256)
+    source = configured(c)[0]
+    made = source.find("k")
+    assert made is not None
+    shared = Memory(4, shared=True), Memory(4 * entries), Memory(48, shared=True)
+    with pytest.raises(UnprovenError):  # q may be where y is
+        prove(made, shared, source.find)
+
+
+# A constant of six numbers, statements that use them, and whether y of 12 elements is enough.
+TABLES = {
+    "each": ((0, 3, 7, 11, 2, 1), "for (int32_t i = 0; i < 6; i++) { y[t[i]] = 0.0f; }", True),
+    "one too large": (
+        (0, 3, 12, 1, 2, 1),
+        "for (int32_t i = 0; i < 6; i++) { y[t[i]] = 0; }",
+        False,
+    ),
+    "one too small": (
+        (0, 3, -1, 1, 2, 1),
+        "for (int32_t i = 0; i < 6; i++) { y[t[i]] = 0; }",
+        False,
+    ),
+    "every other": (
+        (0, 99, 7, -1, 11, 99),
+        "for (int32_t i = 0; i < 3; i++) { y[t[2 * i]] = 0; }",
+        True,
+    ),
+    "the others": (
+        (0, 99, 7, -1, 11, 99),
+        "for (int32_t i = 0; i < 3; i++) { y[t[2 * i + 1]] = 0; }",
+        False,
+    ),
+    "every other, from the end": (
+        (99, 0, 99, 7, -1, 11),
+        "for (int32_t i = 2; i >= 0; i--) { y[t[5 - 2 * i]] = 0; }",
+        True,
+    ),
+    "one of two": (
+        (4, 99, 99, 7, 99, 99),
+        "y[t[q[0] > 0 ? 0 : 3]] = 0;",
+        True,
+    ),
+    "one of two, too large": (
+        (4, 99, 99, 7, 99, 99),
+        "y[t[q[0] > 0 ? 0 : 3] * 2] = 0;",
+        False,
+    ),
+    "a tree": (
+        (1, 2, -1, 2, -9, -3),
+        "int32_t at = 0; while (at >= 0) { at = t[2 * at + (q[0] > 0 ? 0 : 1)]; } y[-at] = 0;",
+        True,
+    ),
+    "a tree with a node that is not there": (
+        (1, 2, -1, 3, -9, -3),
+        "int32_t at = 0; while (at >= 0) { at = t[2 * at + (q[0] > 0 ? 0 : 1)]; } y[-at] = 0;",
+        False,
+    ),
+    "a tree with a leaf that is not there": (
+        (1, 2, -1, 2, -12, -3),
+        "int32_t at = 0; while (at >= 0) { at = t[2 * at + (q[0] > 0 ? 0 : 1)]; } y[-at] = 0;",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_constants_say(name: str) -> None:
+    holds, body, inside = TABLES[name]
+    c = f"MLF_KERNEL void k(const int32_t *t, const int8_t *q, float *y) {{\n  {body}\n}}\n"
+    source = configured(c)[0]
+    made = source.find("k")
+    assert made is not None
+    why = nullcontext() if inside else pytest.raises(UnprovenError)
+    with why:
+        prove(made, [Memory(24, holds, Type("int32_t")), Memory(4), Memory(48)], source.find)
 
 
 KERNEL = """
