@@ -334,6 +334,7 @@ def mlf_firmware(
         `@mlftool//crt:firmware_headers` declares, are then `--embed_label` and `STABLE_GIT_COMMIT` of
         `--workspace_status_command`; else both are empty, and a commit changes no byte of an image. Take this
         in place of a `cc_library`'s `linkstamp`, which Bazel shows to its own rules only and no image has.
+        The programs that `mlf_model` and `mlf_runner` make to measure a model carry neither.
       driven: whether the image is the RPC server of docs/rpc.md. A `board` of your own then
         defines, in its `srcs` or `deps`, the functions of `rpc_line.h` of
         `@mlftool//crt:rpc_headers`. `--@mlftool//crt:crt_config` sets the limits, such as the

@@ -172,6 +172,9 @@ def program_of_source(name, archive, library, module, platform, program, srcs, b
         alwayslink = True,
         **for_hidden(kwargs, c = True)
     )
+
+    # Never stamped: it is there to be measured, and a commit must change no figure and run nothing again.
+    kwargs = dict(kwargs, stamp = 0)
     if platform or board:
         # Left to the runner when a wildcard asks: of each target that is asked for, Bazel looks again in every
         # build at what configuration its rule changes to.

@@ -171,6 +171,12 @@ def test_only_an_image_that_is_asked_carries_its_commit(linking: Workspace) -> N
         assert commit.encode() not in plain[-1]
     assert plain[0] == plain[1]
     assert stamped[0] != stamped[1]
+    # What is measured is never stamped, or a label's length would change figures and budgets.
+    report = "deps(@models//gesture_int8:cortex-m4_report)"
+    query = ("cquery", *linking.loading(), "--stamp", *options)
+    said = linking.bazel(*query, f"filter('crt:(no_)?stamp$', {report})")
+    assert "//crt:no_stamp (" in said
+    assert "//crt:stamp (" not in said
 
 
 def test_a_toolchain_that_names_its_tools_by_actions_only(linking: Workspace) -> None:
