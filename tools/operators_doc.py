@@ -77,6 +77,9 @@ the operator's record says.
   which round after it: by an odd zero point ties differ by one step.
 * QLinearSoftmax at the scale 1/256 of an element that has all of the probability: 256 steps are cut
   to the end of the type, as by QuantizeLinear; onnxruntime's 256 wraps to 0.
+* QMoE with weights of 8 bits in blocks computes with the floats that they stand for, as with those
+  of 4 bits or with a scale for each row, which have onnxruntime's numbers; there onnxruntime 1.31
+  is up to 1 % off.
 * Shrink of int32 is exact; onnxruntime computes it in float32, which rounds from 2^24 on, and from
   2^31 - 64 on gives the least integer.
 * Operators on float16 round to float16, each of them; onnxruntime on x86-64 has most of them in
@@ -119,8 +122,8 @@ the operator's record says.
 `mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes
 longer ends after the last whole character that fits. Patterns of RegexFullMatch are RE2's without
 `\\p` classes, and letters change case in Latin-1, Latin Extended-A, Greek, Cyrillic and Armenian,
-where one letter has one partner. Cast makes strings of integers, not of floats, and no numbers of
-strings. Tensors of strings run under `aot` with interface `c`, and `vm`.
+where one letter has one partner. Cast makes strings of numbers, of floats with eight digits as
+onnxruntime does, and no numbers of strings. Tensors of strings run under `aot` with interface `c`, and `vm`.
 
 """
 

@@ -31,14 +31,12 @@ FOREIGN = {
 _SEARCH = "it calls a decoder again and again; export the decoder, and search in the application"
 _SPARSE = "the compiler has no sparse tensors; store the weights as a dense tensor"
 _BLOCKS = "quantise weights as MatMulNBits, whose blocks of four bits have kernels"
-_EXPERTS = "it selects some of many large matrices; export the network without experts"
 UNTAKEN = {
     f"com.microsoft.{name}": why
     for names, why in (
         ("BeamSearch GreedySearch Sampling WhisperBeamSearch", _SEARCH),
         ("SparseToDenseMatMul SparseAttention", _SPARSE),
         ("MatMulFpQ4", _BLOCKS),
-        ("MoE QMoE", _EXPERTS),
     )
     for name in names.split()
 }

@@ -29,6 +29,11 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(("channels_last", "dilation", "ndim", "ngram_size", "state_window"), "INT"),
     **dict.fromkeys(("activation", "metric", "mode", "pad_value", "tokenexp"), "STRING"),
     **dict.fromkeys(("axes", "qkv_hidden_sizes"), "INTS"),
+    **dict.fromkeys(("k", "normalize_routing_weights", "use_sparse_mixer"), "INT"),
+    **dict.fromkeys(("expert_weight_bits", "swiglu_fusion", "weights_prepacked"), "INT"),
+    **{f"fc{k}_expert_weight_bits": "INT" for k in (1, 2, 3)},
+    **dict.fromkeys(("activation_type", "quant_type"), "STRING"),
+    "swiglu_limit": "FLOAT",
     "activation_params": "FLOATS",
     "separators": "STRINGS",
 }

@@ -47,11 +47,13 @@ def _cast(m: Maths, a: Scalar, *, saturate: int = 1, round_mode: str = "up") -> 
     out, source = m.out, a.dtype
     if out == source:
         return Exact(a)
-    if out.kind == "s" and source.kind in "iu":
+    if out.kind == "s" and source.is_float:
+        return Exact(f"mlf_string_of_real({a if source.bits == 64 else _as_float(a)})")
+    if out.kind == "s":
         negative = f"{a} < 0" if source.kind == "i" else "false"
         return Exact(f"mlf_string_of_integer((uint64_t){a}, {negative})")
-    if "s" in (out.kind, source.kind):
-        raise UnsupportedError(f"from {source} to {out}; supported: numbers, integer to string")
+    if source.kind == "s":
+        raise UnsupportedError(f"from {source} to {out}; supported: numbers, to strings too")
     if out.kind == "b":
         return Exact(f"{a} != 0")
     if out.codec:

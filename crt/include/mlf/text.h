@@ -72,6 +72,101 @@ static inline mlf_string mlf_string_of_integer(uint64_t bits, bool negative) {
   return mlf_string_of(digits + at);
 }
 
+#define MLF_REAL_WORDS  81  /* 53 bits and 5^1074 */
+#define MLF_REAL_DIGITS 768 /* of such a number */
+
+/* x in decimal, as printf's %.8g: eight digits, ties of its exact value to even. */
+static inline mlf_string mlf_string_of_real(double x) {
+  uint32_t words[MLF_REAL_WORDS] = {0};
+  char digits[MLF_REAL_DIGITS + 1], text[16];
+  uint64_t bits, fraction;
+  int32_t exponent, count = 0, point = 0, n = 0, k, used = 2;
+  bool up, scientific;
+  memcpy(&bits, &x, sizeof(bits));
+  exponent = (int32_t)(bits >> 52 & 0x7ff);
+  fraction = bits & UINT64_C(0xfffffffffffff);
+  if (exponent == 0x7ff) {
+    return mlf_string_of(fraction != 0 ? "NaN" : bits >> 63 != 0 ? "-INF" : "INF");
+  }
+  if (bits >> 63 != 0) {
+    text[n++] = '-';
+  }
+  if (exponent == 0 && fraction == 0) {
+    text[n++] = '0';
+    text[n] = 0;
+    return mlf_string_of(text);
+  }
+  fraction |= exponent != 0 ? UINT64_C(1) << 52 : 0;
+  exponent = (exponent != 0 ? exponent : 1) - 1075;
+  words[0] = (uint32_t)(fraction & 0xffffffffu);
+  words[1] = (uint32_t)(fraction >> 32);
+  for (k = exponent < 0 ? -exponent : exponent; k > 0; k--) { /* times 2, or 5 and a point later */
+    uint64_t carry = 0;
+    for (int32_t i = 0; i < used; i++) {
+      carry += (uint64_t)words[i] * (exponent < 0 ? 5 : 2);
+      words[i] = (uint32_t)(carry & 0xffffffffu);
+      carry >>= 32;
+    }
+    if (carry != 0) {
+      words[used++] = (uint32_t)carry;
+    }
+  }
+  while (used > 0) { /* the digits from the last one on */
+    uint32_t rest = 0;
+    for (int32_t i = used - 1; i >= 0; i--) {
+      const uint64_t part = (uint64_t)rest << 32 | words[i];
+      words[i] = (uint32_t)(part / 10);
+      rest = (uint32_t)(part % 10);
+    }
+    digits[count++] = (char)rest;
+    while (used > 0 && words[used - 1] == 0) {
+      used--;
+    }
+  }
+  point = count - 1 + (exponent < 0 ? exponent : 0); /* the first digit's power of ten */
+  if (count > 8) {
+    const int32_t last = count - 8;
+    int32_t below = last - 1;
+    while (below > 0 && digits[below - 1] == 0) {
+      below--;
+    }
+    up = digits[last - 1] > 5 || (digits[last - 1] == 5 && (below > 0 || digits[last] % 2 != 0));
+    for (k = last; up && k < count; k++) {
+      up = digits[k] == 9;
+      digits[k] = (char)(up ? 0 : digits[k] + 1);
+    }
+    if (up) {
+      digits[count++] = 1;
+      point++;
+    }
+  }
+  k = count > 8 ? count - 8 : 0;
+  while (k < count - 1 && digits[k] == 0) {
+    k++; /* zeros at the end */
+  }
+  scientific = point < -4 || point >= 8;
+  for (int32_t i = scientific || point >= 0 ? 0 : point;
+       i < count - k || (!scientific && i <= point); i++) {
+    const int32_t at = count - 1 - i;
+    if (i == (scientific || point < 0 ? 1 : point + 1) + (scientific || point >= 0 ? 0 : point)) {
+      text[n++] = '.';
+    }
+    text[n++] = (char)('0' + (i < 0 || at < k ? 0 : digits[at]));
+  }
+  if (scientific) {
+    const int32_t power = point < 0 ? -point : point;
+    text[n++] = 'e';
+    text[n++] = point < 0 ? '-' : '+';
+    if (power >= 100) {
+      text[n++] = (char)('0' + power / 100);
+    }
+    text[n++] = (char)('0' + power / 10 % 10);
+    text[n++] = (char)('0' + power % 10);
+  }
+  text[n] = 0;
+  return mlf_string_of(text);
+}
+
 /* Whether two strings have the same bytes. */
 static inline bool mlf_string_equal(const mlf_string *a, const mlf_string *b) {
   return strncmp(a->text, b->text, MLF_TEXT_BYTES - 1) == 0;
