@@ -123,7 +123,8 @@ the operator's record says.
 longer ends after the last whole character that fits. Patterns of RegexFullMatch are RE2's without
 `\\p` classes, and letters change case in Latin-1, Latin Extended-A, Greek, Cyrillic and Armenian,
 where one letter has one partner. Cast makes strings of numbers, of floats with eight digits as
-onnxruntime does, and no numbers of strings. Tensors of strings run under `aot` with interface `c`, and `vm`.
+onnxruntime does, and no numbers of strings. Tensors of strings run under `aot` with interface `c`,
+and `vm`.
 
 """
 

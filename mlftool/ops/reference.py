@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import NodeProto, helper
+from onnx import NodeProto, TensorProto, helper
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
@@ -38,6 +38,9 @@ def evaluate_proto(
         opsets = {**opsets, "": max(opsets[""], least)}
     if node.op_type == "QuantizeLinear":
         inputs = _saturating(node, inputs)
+    to = next((helper.get_attribute_value(a) for a in node.attribute if a.name == "to"), None)
+    if to == TensorProto.STRING and inputs[0] is not None and inputs[0].dtype.kind not in "iuSUO":
+        return [_in_words(inputs[0])]
     from onnx.reference import ReferenceEvaluator  # which most models never need
 
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
@@ -51,6 +54,14 @@ def evaluate_proto(
         warnings.simplefilter("ignore")
         results = ReferenceEvaluator(model).run(None, feeds)
     return [dtype.slots(r) if isinstance(r, np.ndarray) else r for r in results]
+
+
+def _in_words(x: Array) -> Array:
+    """Floats and truth values as onnxruntime writes them; onnx's implementation takes Python's."""
+    names = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
+    said = [f"{v:.8g}" for v in x.astype(np.float64).reshape(-1).tolist()]
+    words = np.array([names.get(text, text) for text in said], object)
+    return dtype.slots(words.reshape(x.shape))
 
 
 def _saturating(node: NodeProto, inputs: Sequence[Array | None]) -> list[Array | None]:

@@ -126,6 +126,27 @@ def test_integers_become_text(dtype: Any) -> None:
     assert more.tolist() == [f"n{n}" for n in x.tolist()]
 
 
+@pytest.mark.parametrize("row", ["float32", "float64", "float16", "bool"])
+def test_numbers_in_words(row: str) -> None:
+    """Eight digits, ties of the exact value to even, zeros left out; onnxruntime's names of what is
+    no number."""
+    rng, info = np.random.default_rng(3), np.finfo(row if row != "bool" else "float32")
+    odd = [0.0, -0.0, np.nan, np.inf, -np.inf, info.max, info.tiny, info.smallest_subnormal]
+    ends = [1e-5, 9.9999999e-5, 1e-4, 0.1, 1 / 3, 1.5, 99999999.5, 1e7, 1e8, 123456789, 2**-24]
+    drawn = rng.normal(size=60) * 10.0 ** rng.integers(-12, 12, 60)
+    x = np.array([1, 0] if row == "bool" else [*odd, *ends, *drawn])
+    with np.errstate(over="ignore"):
+        x = x.astype(row)
+    net = Net()
+    net.input("x", x.dtype, x.shape)
+    words = [net.node("Cast", n, to=onnx.TensorProto.STRING) for n in ("x", net.const(x))]
+    got, folded = mlftool.backend.run_model(net.model(*words), [x])
+    assert folded.tolist() == got.tolist()
+    names = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
+    said = [f"{float(v):.8g}" for v in x]
+    assert got.tolist() == [names.get(text, text) for text in said]
+
+
 def test_what_is_too_long_ends_behind_a_whole_character() -> None:
     a, b = np.array(["x" * 60, "x" * 62, "é" * 31], object), np.array(["é" * 9, "é", "的"], object)
     assert run("StringConcat", [a, b]).tolist() == ["x" * 60 + "é", "x" * 62, "é" * 31]
