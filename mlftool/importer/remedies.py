@@ -30,13 +30,11 @@ FOREIGN = {
 # Why there is no kernel for some of onnxruntime's own operators, and what to do.
 _SEARCH = "it calls a decoder again and again; export the decoder, and search in the application"
 _SPARSE = "the compiler has no sparse tensors; store the weights as a dense tensor"
-_BLOCKS = "quantise weights as MatMulNBits, whose blocks of four bits have kernels"
 UNTAKEN = {
     f"com.microsoft.{name}": why
     for names, why in (
         ("BeamSearch GreedySearch Sampling WhisperBeamSearch", _SEARCH),
         ("SparseToDenseMatMul SparseAttention", _SPARSE),
-        ("MatMulFpQ4", _BLOCKS),
     )
     for name in names.split()
 }

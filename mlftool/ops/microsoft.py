@@ -33,6 +33,7 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(("expert_weight_bits", "swiglu_fusion", "weights_prepacked"), "INT"),
     **{f"fc{k}_expert_weight_bits": "INT" for k in (1, 2, 3)},
     **dict.fromkeys(("activation_type", "quant_type"), "STRING"),
+    "blk_quant_type": "INT",
     "swiglu_limit": "FLOAT",
     "activation_params": "FLOATS",
     "separators": "STRINGS",

@@ -168,6 +168,28 @@ def _matmul_of_bits(s: Steps) -> None:
     _with_bias(s, s("Transpose", value, perm=[1, 0]))
 
 
+@microsoft(MatMulFpQ4="xxx blk_quant_type", boxes=True)
+def _matmul_of_blocks(s: Steps) -> None:
+    """x @ w.T with the rows of w in blocks of 32: a scale, of kind 1 a zero point, and 16 bytes,
+    whose lower halves come first."""
+    kind, given = s.attrs.get("blk_quant_type", 1), [s.consts.get(s.x(i)) for i in (1, 2)]
+    if kind not in (0, 1) or given[0] is None or given[1] is None or given[1].size != 2:
+        raise UnsupportedError("MatMulFpQ4 of this form; supported: constants, kinds 0 and 1")
+    blob, (k, n) = given[0].reshape(-1), map(int, given[1].reshape(-1))
+    blocks, size = -(-k // 32), 20 + kind
+    if min(k, n) < 1 or blob.size != n * blocks * size:
+        raise Refuse("MLF0303", f"{blob.size} bytes of weights; expected {n * blocks * size}")
+    rows = blob.astype(np.uint8).reshape(n, blocks, size)
+    scales = s.const(np.ascontiguousarray(rows[..., :4]).view("<f4").reshape(n, blocks))
+    zeros = s.const(rows[..., 4] if kind else np.full((n, blocks), 8), np.uint8)
+    halves = rows[..., size - 16 :]
+    values = np.concatenate([halves & 15, halves >> 4], axis=-1).reshape(n, blocks * 32)
+    weights = s.const(values, np.uint8)
+    value = s("DequantizeLinear", weights, scales, zeros, axis=1, block_size=32)
+    value = s("Transpose", _columns(s, value, blocks * 32, k), perm=[1, 0])
+    s("MatMul", s.x(0), value, out=0)
+
+
 def _zeros_of_blocks(s: Steps, n: int, blocks: int, bits: int) -> str:
     if not s.x(3):
         return s.const(np.full((n, blocks), 1 << (bits - 1)), np.uint8)

@@ -205,6 +205,19 @@ def recurrent(columns: bool, direction: str, batch: int, states: bool = False) -
     return Case(f"lstm_{columns}_{direction}_{batch}".lower(), net.model(*made))
 
 
+def blobs(k: int, n: int, kind: int) -> Case:
+    """Blocks of 32 weights of four bits, each with a scale and maybe a zero point."""
+    rng, net, blocks = np.random.default_rng(k + n), Bench(), n * -(-k // 32)
+    scales = rng.uniform(0.01, 0.1, (blocks, 1)).astype("<f4").view(np.uint8)
+    parts = [scales, *[rng.integers(0, 16, (blocks, 1))] * kind, rng.integers(0, 256, (blocks, 16))]
+    blob = net.const(np.concatenate(parts, axis=1).reshape(-1), np.uint8)
+    x, shape = net.input("x", np.float32, (3, k)), net.const([k, n], np.int64)
+    return Case(
+        f"blobs_{k}_{n}_{kind}",
+        net.model(net.ms("MatMulFpQ4", x, blob, shape, blk_quant_type=kind)),
+    )
+
+
 def plain(op: str, shape: tuple[int, ...], *rest: Any, **attrs: Any) -> Case:
     """Operators that are the standard's by another name."""
     net = Bench()
@@ -256,6 +269,8 @@ def cases() -> Iterator[Case]:
         yield loose_bits(k, block, groups)
     for k, n, block, kind in ((32, 5, 16, 0), (32, 5, 16, 1), (7, 3, 16, 1), (16, 4, 64, 0)):
         yield bnb4(k, n, block, kind)
+    for k, n, kind in ((64, 5, 0), (64, 5, 1), (40, 3, 1)):
+        yield blobs(k, n, kind)
     for width, zero, columns in ((4, False, 64), (4, True, 48), (8, False, 32), (8, True, 48)):
         yield gathered(width, zero, columns)
     yield attention("plain")
