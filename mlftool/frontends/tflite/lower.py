@@ -216,7 +216,9 @@ class _Walk:
                 stored_alike(
                     draft.graph.tensors[p] for p in (*node.inputs, *node.outputs) if p >= 0
                 )
+            promised = {draft.values[o] for o in node.outputs}
             rule(Site(draft, self.model, node, label, self))
+            self.kept(draft, promised, before)
             differ = mixed(draft.nodes[before:], draft.types)
             if differ:
                 raise RefusedError(differ)
@@ -241,6 +243,12 @@ class _Walk:
         main = draft.graph is self.model.subgraphs[0]
         called = self.called(draft.graph, place, "tensor") if main else tensor.name
         draft.values[place] = draft.fresh(called or f"tensor_{place}", sound(tensor).type)
+
+    def kept(self, draft: Draft, promised: set[str], before: int) -> None:
+        """Refuses an operator with an output that its rule knows nothing of."""
+        made = {name for n in draft.nodes[before:] for name in n.outputs} | draft.consts.keys()
+        if left := promised.intersection(draft.values.values()) - made:
+            raise RefusedError(f"makes no tensor '{min(left)}'; it has fewer outputs")
 
     def given(self, draft: Draft, k: int, place: int) -> str:
         """An output of the graph: a value of its own, which is no input and no constant."""

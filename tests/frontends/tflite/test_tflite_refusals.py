@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tfl_cases import flex
+from tfl_cases import FAMILIES, flex, merged
 from tfl_models import chain, convolution, dense, unary
 from tfl_writer import Op, Sub, T, model
 
@@ -390,3 +392,17 @@ def test_signals_of_no_axes(kind: str, options: dict[str, int]) -> None:
     op = Op(kind, (0,), outputs, "", {}, flex(**options))
     (problem,) = refused(model(Sub([T("x", (), "int16"), *made], [op], (0,), outputs))).problems
     assert problem.code == "MLF0302"
+
+
+def test_outputs_that_an_operator_does_not_have() -> None:
+    """Each operator's first case, with one more output: refused, never a tensor without a value."""
+    for name in ("elements", "moves", "states", "sums"):
+        import_module(f"tfl_case_{name}")
+    rng, seen = np.random.default_rng(3), set()
+    for case in (c for family in FAMILIES.values() for c in family(rng)):
+        if case.kind not in seen:
+            seen.add(case.kind)
+            more = replace(case, outputs=[*case.outputs, T("", (3,), "float32")])
+            (problem,) = refused(merged([more])).problems
+            assert problem.path.startswith(f"operator 0 {case.kind}"), problem
+    assert len(seen) > 100
