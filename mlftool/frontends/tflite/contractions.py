@@ -135,7 +135,8 @@ def contraction(
     x_at: int = 0,
     w_at: int = 1,
 ) -> None:
-    """The node that makes `out`, whose operands lie as QLinearConv's, or as QGemm's."""
+    """The node that makes `out`, whose operands lie as QLinearConv's, or as QGemm's. Raises
+    FactorError for scales that no multiplier gives, which passes need not expect."""
     w = s.x(w_at).quantised
     assert w is not None
     s.expect(s.x(x_at).type.dtype == s.y().type.dtype, f"an output {s.y().type}; expected x's type")
@@ -147,6 +148,7 @@ def contraction(
     zeros = w.zero_point if q.counts else np.zeros(1)
     x_zero, y_zero = s.zero(xt), s.zero(y)
     s.expect(narrow or x_zero == 0 == y_zero, "a zero point of int16; expected 0")
+    q.rounding.factors(s.scale(xt) * w.scale.astype(np.float64) / s.scale(y))  # or a FactorError
     parts = [
         x,
         s.const(np.float32(s.scale(xt)), what="x_scale"),

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tfl_cases import FAMILIES, flex, merged
+from tfl_cases import FAMILIES, Case, flex, merged
 from tfl_models import chain, convolution, dense, unary
 from tfl_writer import Op, Sub, T, model
 
 from mlftool.cli import main
-from mlftool.compile import ModuleSpec, compile_module
+from mlftool.compile import ModuleSpec, compile_module, plan_module
 from mlftool.errors import BAD_INPUT, MlfError
 from mlftool.frontends.models import TFLite, imported
 
@@ -394,15 +394,36 @@ def test_signals_of_no_axes(kind: str, options: dict[str, int]) -> None:
     assert problem.code == "MLF0302"
 
 
-def test_outputs_that_an_operator_does_not_have() -> None:
-    """Each operator's first case, with one more output: refused, never a tensor without a value."""
+def first_cases() -> Iterator[Case]:
+    """One case of each operator in each type of its first tensor."""
     for name in ("elements", "moves", "states", "sums"):
         import_module(f"tfl_case_{name}")
     rng, seen = np.random.default_rng(3), set()
     for case in (c for family in FAMILIES.values() for c in family(rng)):
-        if case.kind not in seen:
-            seen.add(case.kind)
-            more = replace(case, outputs=[*case.outputs, T("", (3,), "float32")])
-            (problem,) = refused(merged([more])).problems
-            assert problem.path.startswith(f"operator 0 {case.kind}"), problem
-    assert len(seen) > 100
+        key = case.kind, next((t.type for t in case.inputs if t), "")
+        if key not in seen:
+            seen.add(key)
+            yield case
+
+
+def test_outputs_that_an_operator_does_not_have() -> None:
+    """One output more: refused, never a tensor without a value."""
+    for case in first_cases():
+        refused(merged([replace(case, outputs=[*case.outputs, T("", (3,), "float32")])]))
+
+
+@pytest.mark.parametrize(("given", "made"), [(1e20, 1e-20), (1e-45, 3e38)])
+def test_scales_that_no_multiplier_gives(given: float, made: float) -> None:
+    """Compiled or refused, wherever the factor is computed: by a rule, a pass or a kernel."""
+
+    def scaled(t: T | None, scale: float) -> T | None:
+        plain = t is None or t.scale is None
+        return t if plain else replace(t, scale=np.full(np.shape(t.scale), scale))
+
+    for case in first_cases():
+        ends = [scaled(t, given) for t in case.inputs], [scaled(t, made) for t in case.outputs]
+        odd = replace(case, inputs=ends[0], outputs=ends[1])
+        try:
+            plan_module(ModuleSpec(TFLite(merged([odd])), "m"))
+        except MlfError as error:
+            assert error.exit_code == BAD_INPUT, f"{case}: {error}"
