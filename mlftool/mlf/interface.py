@@ -123,6 +123,13 @@ def decode(module: str, data: bytes, file: str = "", member: str = "") -> Interf
     return read_description(data, lambda top: _interface(module, top), file, member)[0]
 
 
+def stated(record: ModuleRecord, file: str) -> Interface | None:
+    """What archive `file` states of a module; None if another compiler made it. Raises MlfError."""
+    if record.interface is None:
+        return None
+    return decode(record.name, record.interface, file, member_of(record))
+
+
 def read_description(
     data: bytes, read: Callable[[Checked], T], file: str, member: str
 ) -> tuple[T, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read
-from mlftool.mlf.interface import Interface, decode, member_of
+from mlftool.mlf.interface import Interface, stated
 from mlftool.mlf.records import OPERATOR, Archive
 from mlftool.runtime import probe
 from mlftool.runtime.derive import check_parameters, derive, header_name, operator_interface
@@ -38,8 +38,8 @@ def interface_of(
     if first.style == OPERATOR:
         return operator_interface(first, name, outputs, file)
     record = archive.module(name)
-    if record.interface is not None:
-        interface = decode(name, record.interface, file, member_of(record))
+    interface = stated(record, file)
+    if interface is not None:
         check_parameters(record, interface, file)
         return interface
     if record.executor == "aot" and header_name(record) is None and probe.has_metadata(record):

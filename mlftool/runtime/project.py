@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read
-from mlftool.mlf.interface import decode
-from mlftool.mlf.records import Archive, ModuleRecord
+from mlftool.mlf.interface import Interface, stated
 from mlftool.mlf.runtime_tree import runtime_files
 from mlftool.runtime.library import library_files
 from mlftool.runtime.sources import FOREIGN_CFLAGS
@@ -37,17 +36,18 @@ def project_files(bundle: Bundle, name: str, file: str = "") -> dict[str, bytes]
     files = {f"{folder}/{n}": data for folder, part in parts.items() for n, data in part.items()}
     _check(name, files, file)
     units = sorted(n for n in files if n.endswith((".c", ".cc", ".cpp", ".o")))
-    with_runtime = any(map(_calls_runtime, archive.modules))
+    interfaces = [stated(m, file) for m in archive.modules]
+    # Only our own C interface needs nothing but itself.
+    with_runtime = any(i is None or i.interface_api != "c" for i in interfaces)
     if with_runtime:
         crt = runtime_files()
         files |= {n: data for n, data in crt.items() if n.startswith("runtime/")}
         files["config/crt_config.h"] = crt[_TEMPLATE]
-    ours = all(m.interface is not None for m in archive.modules)
-    flags = CFLAGS if ours else FOREIGN_CFLAGS
+    flags = CFLAGS if None not in interfaces else FOREIGN_CFLAGS
     modules = ", ".join(m.name for m in archive.modules)
     cmake = _CMAKE + (_CMAKE_RUNTIME if with_runtime else "")
     make = _MAKE_RUNTIME if with_runtime else _MAKE
-    target = _target(archive)
+    target = _target(interfaces)
     if target and target.toolchain:
         # As the compiler is called, with what every use of it needs.
         compiler = compiler_of(target)
@@ -69,7 +69,7 @@ def project_files(bundle: Bundle, name: str, file: str = "") -> dict[str, bytes]
         "given": " ".join(f"$(HERE){n}" for n in units if n.endswith(".o")),
         "machine": " ".join(target.cflags) if target else "",
         "libraries": LIBRARIES,
-        "optimise": _optimise(archive),
+        "optimise": _optimise(interfaces),
     }
     files["CMakeLists.txt"] = _filled(cmake, {**words, "units": "\n  ".join(units)})
     made = " ".join(f"$(BUILD_DIR)/{n}.o" for n in units if not n.endswith(".o"))
@@ -95,24 +95,15 @@ def _check(name: str, files: Sequence[str] | dict[str, bytes], file: str) -> Non
         raise MlfError(Problem("MLF0607", text, file))
 
 
-def _calls_runtime(record: ModuleRecord) -> bool:
-    """Only our own C interface needs nothing but itself."""
-    data = record.interface
-    return data is None or decode(record.name, data).interface_api != "c"
-
-
-def _target(archive: Archive) -> Target | None:
+def _target(interfaces: Sequence[Interface | None]) -> Target | None:
     """The target of the modules, as far as it is known."""
-    for record in archive.modules:
-        if record.interface is not None:
-            return TARGETS.get(decode(record.name, record.interface).target)
-    return None
+    known = [i.target for i in interfaces if i is not None]
+    return TARGETS.get(known[0]) if known else None
 
 
-def _optimise(archive: Archive) -> str:
+def _optimise(interfaces: Sequence[Interface | None]) -> str:
     """-Os if that is what all modules are made for, else -O2."""
-    made = [m.interface and decode(m.name, m.interface).flag for m in archive.modules]
-    return "-Os" if made and set(made) == {"-Os"} else "-O2"
+    return "-Os" if interfaces and all(i and i.flag == "-Os" for i in interfaces) else "-O2"
 
 
 def _filled(template: str, words: dict[str, str]) -> bytes:

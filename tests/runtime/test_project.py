@@ -259,3 +259,27 @@ def test_bad_names_of_projects(
     write_tar(graph_archive(5), tmp_path / "a.tar")
     assert main(["extract", str(tmp_path / "a.tar"), "--project", text]) == 2
     assert "error[MLF0400]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", ["", "{", '{"schema_version": 1}', "workspace_io", "target"])
+@pytest.mark.parametrize("ending", ["inspect", "extract --project p=out", "run", "size"])
+def test_a_damaged_description_is_refused_by_the_archive_s_name(
+    change: str, ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever command reads it, each line says in which file and member the damage is."""
+    files = dict(ARCHIVES["aot"].files)
+    (name,) = (n for n in files if n.endswith("aot/gesture.json"))
+    described = json.loads(files[name])
+    files[name] = (
+        json.dumps({**described, change: [0]}).encode() if change in described else change.encode()
+    )
+    sums = {n: hashlib.sha256(d).hexdigest() for n, d in files.items() if "checksums" not in n}
+    (summed,) = files.keys() - sums.keys()
+    files[summed] = "".join(f"{d}  {n}\n" for n, d in sorted(sums.items())).encode()
+    write_tar(Bundle(files), tmp_path / "a.tar")
+    command, *more = ending.replace("out", str(tmp_path / "out")).split()
+    assert main([command, str(tmp_path / "a.tar"), *more]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    wanted = f"{tmp_path / 'a.tar'}: error[MLF0607]: {name}"
+    assert [line for line in lines if not line.startswith("help: ")]
+    assert all(line.startswith((wanted, "help: ")) for line in lines), lines
