@@ -406,6 +406,15 @@ def first_cases() -> Iterator[Case]:
             yield case
 
 
+def planned(data: bytes) -> int:
+    """The exit code of the compiler."""
+    try:
+        plan_module(ModuleSpec(TFLite(data), "m"))
+    except MlfError as error:
+        return error.exit_code
+    return 0
+
+
 def test_outputs_that_an_operator_does_not_have() -> None:
     """One output more: refused, never a tensor without a value."""
     for case in first_cases():
@@ -423,7 +432,4 @@ def test_scales_that_no_multiplier_gives(given: float, made: float) -> None:
     for case in first_cases():
         ends = [scaled(t, given) for t in case.inputs], [scaled(t, made) for t in case.outputs]
         odd = replace(case, inputs=ends[0], outputs=ends[1])
-        try:
-            plan_module(ModuleSpec(TFLite(merged([odd])), "m"))
-        except MlfError as error:
-            assert error.exit_code == BAD_INPUT, f"{case}: {error}"
+        assert planned(merged([odd])) in (0, BAD_INPUT), str(case)
