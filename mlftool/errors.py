@@ -90,7 +90,7 @@ CODES: dict[str, str] = {
     "MLF0412": "A quantised model cannot reach the given accuracy or flash.",
     "MLF0413": "A model cannot be quantised.",
     "MLF0414": "An argument of a Bazel rule or macro is missing, unknown or invalid.",
-    "MLF0501": "An archive cannot be read.",
+    "MLF0501": "An archive or a generated project cannot be read.",
     "MLF0502": "A file is not an archive in Model Library Format, or is unsafe.",
     "MLF0503": "Several modules of one archive have the same name.",
     "MLF0504": "An archive does not contain what was requested.",

@@ -42,9 +42,10 @@ A command reports all problems in one run, at most ten of one kind and then thei
 with 2 for bad input, 1 for a failed check or budget, 3 if something is missing on the machine and 4
 for a bug in mlftool.
 
-`mlftool explain MLFnnnn` prints the cause, an example and the remedy of a code. `mlftool check
---format sarif` and `--format github` print problems for code review: `sarif` for tools that read
-SARIF 2.1.0, `github` for annotations in a GitHub workflow.
+`mlftool explain MLFnnnn` prints the cause, an example and the remedy of a code. Every command but
+`sbom`, whose formats are its own, takes `--format sarif`, `github` or `json`: `sarif` is for tools
+that read SARIF 2.1.0, `github` for annotations in a GitHub workflow. Problems go to stderr; only
+`mlftool check`, whose data they are, prints these forms to stdout (`--format sarif > found.sarif`).
 
 """
 

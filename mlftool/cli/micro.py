@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -128,22 +127,19 @@ def _build(args: argparse.Namespace, options: Mapping[str, str]) -> None:
 
 
 def _flash(args: argparse.Namespace, options: Mapping[str, str]) -> None:
-    from mlftool.micro.project import GeneratedProject
+    from mlftool.micro.project import GeneratedProject, check_built
 
     with GeneratedProject.from_directory(args.project_dir, options) as project:
         if args.list_options:
             return _list("flash", project.info()["project_options"])
-        if not (args.project_dir / "build").is_dir():
-            text = "the project has not been built"
-            hint = shlex.join(["mlftool", "micro", "build", str(args.project_dir)])
-            raise MlfError(Problem("MLF0609", text, str(args.project_dir), help=hint))
+        check_built(args.project_dir)
         project.flash()
     return None
 
 
 def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     from mlftool.micro.drive import drive_project
-    from mlftool.micro.project import GeneratedProject
+    from mlftool.micro.project import GeneratedProject, archive_of, check_built
     from mlftool.mlf import check_writable, read_tar
     from mlftool.mlf.archive import read
     from mlftool.runtime import vectors
@@ -154,7 +150,8 @@ def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
         with GeneratedProject.from_directory(args.project_dir, options) as project:
             return _list("open_transport", project.info()["project_options"])
     check_writable(args.outputs)
-    path = args.project_dir / "model.tar"
+    path = archive_of(args.project_dir)
+    check_built(args.project_dir)
     archive = read(read_tar(path), str(path))
     interface = interface_of(archive, None, str(path))
     sample = filled(interface.inputs, args.fill_mode or "random")

@@ -6,8 +6,6 @@ import argparse
 import dataclasses
 import json
 import math
-import os
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -304,12 +302,10 @@ def _check_project(args: argparse.Namespace) -> None:
     if text:
         raise MlfError(Problem("MLF0405" if is_project else "MLF0400", text))
     if is_project:
-        args.driven, args.file = True, args.project_dir / "model.tar"
-        if not os.path.isfile(args.file):  # of a name that is too long, too
-            folder = shlex.quote(str(args.project_dir))
-            hint = f"mlftool micro create {folder} FILE.tar PLATFORM makes one"
-            text = "is not a generated project: it has no model.tar"
-            raise MlfError(Problem("MLF0501", text, str(args.project_dir), help=hint))
+        from mlftool.micro.project import archive_of, check_built
+
+        args.driven, args.file = True, archive_of(args.project_dir)
+        check_built(args.project_dir)
 
 
 def _check_executor(args: argparse.Namespace) -> None:

@@ -104,7 +104,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "\"size\"; did you mean 'size'?",
     ),
     "MLF0501": Explanation(
-        "The file does not exist, is a folder, or may not be read.",
+        "The file does not exist, is a folder, or may not be read; or a folder is not a project "
+        "of `mlftool micro create`.",
         "Check the path.",
         command="mlftool inspect missing.tar",
     ),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlftool.errors import did_you_mean
+from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.micro.errors import MicroError, MicroInputError
 from mlftool.micro.framing import Unframer
 from mlftool.micro.project_api.client import ProjectAPIClient, instantiate_from_dir
@@ -39,6 +40,25 @@ def get_microtvm_template_projects(platform: str) -> str:
         hint = f"ours: {', '.join(template_names())}; others by --template-dir, or their folder"
         raise MicroInputError(f"no template '{platform}' comes with mlftool", help=hint)
     return str(_TEMPLATES / name)
+
+
+def archive_of(project: Path) -> Path:
+    """The archive in a generated project. Raises MlfError for another folder."""
+    archive = project / "model.tar"
+    if os.path.isfile(archive):  # of a name that is too long, too
+        return archive
+    hint = f"mlftool micro create {shlex.quote(str(project))} FILE.tar PLATFORM makes one"
+    text = "is not a generated project: it has no model.tar"
+    raise MlfError(Problem("MLF0501", text, str(project), help=hint))
+
+
+def check_built(project: Path) -> None:
+    """Raises MlfError for a project that was not built."""
+    if not (project / "build").is_dir():
+        hint = shlex.join(["mlftool", "micro", "build", str(project)])
+        raise MlfError(
+            Problem("MLF0609", "the project has not been built", str(project), help=hint)
+        )
 
 
 def checked_options(

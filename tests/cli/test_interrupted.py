@@ -280,8 +280,10 @@ def test_a_place_where_nothing_can_be(
     out = make(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     assert compile_(out) == 2
-    said = capsys.readouterr().err
-    assert said == f"{out}: error[MLF0402]: cannot be written: {os.strerror(number)}\n"
+    said, *help = capsys.readouterr().err.splitlines()
+    assert said == f"{out}: error[MLF0402]: cannot be written: {os.strerror(number)}"
+    if make in (_missing, _below_a_file):
+        assert help == [f"help: there is no folder '{out.parent}'"]
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -25,6 +25,7 @@ from firmware import INT8
 from shared import OWN, REPO
 
 import mlftool
+from mlftool.cli import main
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.micro import MicroError, Session, create_aot_executor
 from mlftool.micro.project import (
@@ -413,8 +414,9 @@ def test_a_project_stays_if_the_next_one_cannot_be_made(
     for wrong in ("plain.tar", "missing.tar"):
         done = command("micro", "create", old, tmp_path / wrong, "host", "-f", "-q")
         assert done.returncode == 2
-        (line,) = done.stderr.splitlines()
+        line, *help = done.stderr.splitlines()
         assert "error[MLF" in line
+        assert len(help) <= 1
         assert (old / "model.tar").read_bytes() == b"mine"
         assert sorted(p.name for p in tmp_path.iterdir()) == ["plain.tar", "project"]
 
@@ -495,3 +497,35 @@ def test_tvms_own_client_drives_our_templates(
     thread.start()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_codes_of_projects_say_what_is_there(
+    made: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A project that is there, is not one, is not built, or is built."""
+    project, other = tmp_path / "project", tmp_path / "other"
+    other.mkdir()
+    (other / "mine.txt").touch()
+
+    def said(status: int, *words: object) -> str:
+        assert main(["micro", *map(str, words)]) == status
+        return capsys.readouterr().err
+
+    said(0, "create", project, made[0], "host")
+    assert f"{project}: error[MLF0402]: exists already; -f" in said(
+        2, "create", project, made[0], "host"
+    )
+    assert f"{other}: error[MLF0402]: is not a generated project" in said(
+        2, "create", other, made[0], "host", "-f"
+    )
+    for action in ("build", "flash", "run"):
+        assert "error[MLF0501]: is not a generated project" in said(2, action, other)
+        assert "help: " in said(2, action, tmp_path / "missing")
+    for words in (["flash"], ["run"]):
+        text = said(2, *words, project)
+        assert f"{project}: error[MLF0609]: the project has not been built" in text
+        assert f"help: mlftool micro build {project}" in text
+    (project / "build").mkdir()
+    assert f"{project / 'build'}: error[MLF0402]: the project is built already; -f" in said(
+        2, "build", project
+    )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mlftool.errors import BAD_INPUT, MlfError, Problem
-from mlftool.micro.errors import CODE, IoTimeoutError, MicroError, TransportClosedError
+from mlftool.micro.errors import IoTimeoutError, MicroError, TransportClosedError
 from mlftool.micro.project_api.server import INVALID_PARAMS, MOST_LINE, PROTOCOL_VERSION
 
 SERVER_PYTHON_FILENAME = "microtvm_api_server.py"
@@ -47,9 +47,10 @@ class ProjectAPIServerNotFoundError(ProjectAPIErrorBase):
     """The folder has no server: nothing of the machine's is missing, so it is bad input."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        text = f"has neither {SERVER_LAUNCH_SCRIPT_FILENAME} nor {SERVER_PYTHON_FILENAME}"
+        names = f"{SERVER_LAUNCH_SCRIPT_FILENAME} nor {SERVER_PYTHON_FILENAME}"
+        text = f"is not a generated project: it has neither {names}"
         hint = "give a project of mlftool micro create, or a template"
-        MlfError.__init__(self, Problem(CODE, text, os.fspath(folder), help=hint))
+        MlfError.__init__(self, Problem("MLF0501", text, os.fspath(folder), help=hint))
 
 
 class UnsupportedProtocolVersionError(ProjectAPIErrorBase):
