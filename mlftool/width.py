@@ -29,6 +29,11 @@ def within(most: int) -> Iterator[None]:
         _COLUMNS.reset(token)
 
 
+def how_many(count: int, noun: str) -> str:
+    """`1 layer`, `2,000 layers`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def folded(text: str) -> str:
     """The text with its long lines broken between words. What follows is indented further than the
     line was. Words stay whole: a path or a name can still be copied."""

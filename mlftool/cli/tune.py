@@ -13,7 +13,7 @@ from mlftool.cli.options import add_data, add_option
 from mlftool.cli.terminal import printed
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.options import OPTIONS
-from mlftool.width import folded
+from mlftool.width import folded, how_many
 
 if TYPE_CHECKING:
     from mlftool.codegen.tuned import Tuned
@@ -74,7 +74,7 @@ def summary(target: str, tuned: Tuned) -> str:
     counted = f"{target}: {tuned.before:,} instructions"
     if not kinds:
         return f"{counted}; nothing to compare, each layer has one kernel"
-    compared = f"{kernels} kernels compared for {kinds} kinds of layers"
+    compared = f"{how_many(kernels, 'kernel')} compared for {how_many(kinds, 'kind')} of layers"
     if tuned.before == tuned.after:
         return f"{counted}; the usual kernels are the best, {compared}"
     gain = 100 * (tuned.before - tuned.after) / max(1, tuned.before)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlftool.cli.terminal import put, said
 from mlftool.errors import MlfError, Problem, one_line
+from mlftool.width import how_many
 
 if TYPE_CHECKING:
     from mlftool.proof.certificate import Certificate
@@ -61,6 +62,6 @@ def checked(path: Path) -> dict[str, Certificate]:
 def _lines(file: str, found: Mapping[str, Certificate]) -> Iterator[str]:
     for name, c in found.items():
         calls = sum(len(one.steps) for one in c.layouts)
-        yield f"{file}: module {name}: {calls} calls, {len(c.files)} files"
+        yield f"{file}: module {name}: {how_many(calls, 'call')}, {how_many(len(c.files), 'file')}"
         yield from (f"  proven: {text} ({count})" for text, count in c.proven.items())
         yield from (f"  not proven: {text}" for text in c.not_proven)

@@ -20,6 +20,7 @@ from mlftool.runtime.host import build_runner
 from mlftool.runtime.link import footprint, link_firmware
 from mlftool.runtime.runner import run_on_board
 from mlftool.tune.search import sample_of
+from mlftool.width import how_many
 
 RUNS = 5
 RUN_SECONDS = 0.2  # that a run on this computer shall take
@@ -125,10 +126,10 @@ def text(found: Sequence[Bench]) -> str:
     """The table for people, and what its columns mean."""
     lines = [table.text(tabled(found)), ""]
     if runs := [one for one in found if one.microseconds]:
-        counts = " and ".join(f"{one.repetitions:,}" for one in runs)
+        counts = " and ".join(how_many(one.repetitions, "inference") for one in runs)
         lines.append(
             f"us: microseconds an inference on this computer, the median, least and most of "
-            f"{len(runs[0].microseconds)} runs of {counts} inferences."
+            f"{how_many(len(runs[0].microseconds), 'run')} of {counts}."
         )
     if any(one.instructions is not None for one in found):
         lines.append("instructions: of an inference, counted by QEMU; flash, RAM and stack: bytes.")

@@ -22,6 +22,7 @@ from mlftool.quantize.factors import Factors
 from mlftool.runtime.compare import compare as compared
 from mlftool.runtime.distance import Distance, distance
 from mlftool.runtime.execute import Place
+from mlftool.width import how_many
 
 USUAL_SAMPLES = 8  # of those that there are
 USUAL_SQNR = 10.0  # dB; below it a layer has gone wrong
@@ -101,7 +102,7 @@ def archives_against(
     """The outputs of an archive against those of another or of a model. Raises MlfError."""
     there = {r.name: r for r in theirs.results}
     if len(ours.results) != len(there):
-        text = f"{len(ours.results)} outputs, and {names[1]} has {len(there)}"
+        text = f"{how_many(len(ours.results), 'output')}, and {names[1]} has {len(there)}"
         raise MlfError(Problem("MLF0602", f"not the same network: {text}", names[0]))
     named = all(r.name in there for r in ours.results)
     pairs: list[Pair] = []
@@ -130,7 +131,7 @@ def _both(
     missing: tuple[str, ...] = (),
 ) -> Compared:
     if len(ours.inputs) != len(theirs.inputs):
-        text = f"{len(ours.inputs)} inputs, and {names[1]} has {len(theirs.inputs)}"
+        text = f"{how_many(len(ours.inputs), 'input')}, and {names[1]} has {len(theirs.inputs)}"
         raise MlfError(Problem("MLF0602", f"not the same network: {text}", names[0]))
     for a, b in zip(ours.inputs, theirs.inputs, strict=True):
         if math.prod(a.shape) != math.prod(b.shape):

@@ -19,6 +19,7 @@ from mlftool.insight.subject import Subject
 from mlftool.ir.graph import Graph, Node
 from mlftool.mlf import graph as graph_json
 from mlftool.module import Module
+from mlftool.width import how_many
 
 
 @frozen
@@ -56,7 +57,7 @@ def before(subject: Subject) -> Drawing:
         hint = "give the model, or a manifest's entry; without --before the module is drawn"
         raise MlfError(Problem("MLF0405", text, subject.file, help=hint))
     graph = subject.compiled.imported
-    title = f"{subject.name}: the model as read, {len(graph.nodes)} nodes"
+    title = f"{subject.name}: the model as read, {how_many(len(graph.nodes), 'node')}"
     return Drawing(title, _boxes(graph, {}), "MACs")
 
 
@@ -75,7 +76,7 @@ def after(subject: Subject, counted: Profile | None = None) -> Drawing:
     costs = tuple(c.instructions for c in counted.costs) if counted else ()
     known = counted if counted and None not in costs else None
     return Drawing(
-        f"{title}: {len(module.program.calls)} layers",
+        f"{title}: {how_many(len(module.program.calls), 'layer')}",
         _boxes(module.program.graph, _steps(module, costs if known else ())),
         "instructions" if known else "MACs",
         whole=known.instructions if known else None,
@@ -90,7 +91,7 @@ def _of_archive(title: str, said: Description | None) -> Drawing:
         for k, n in enumerate(said.nodes)
     )
     missing = "what reads what: an archive has only the order of its layers"
-    return Drawing(f"{title}: {len(boxes)} layers", boxes, "MACs", (missing,))
+    return Drawing(f"{title}: {how_many(len(boxes), 'layer')}", boxes, "MACs", (missing,))
 
 
 def _of_graph(title: str, graph: graph_json.Graph, said: Description | None) -> Drawing:
@@ -108,7 +109,7 @@ def _of_graph(title: str, graph: graph_json.Graph, said: Description | None) -> 
         name = "output" if len(graph.heads) == 1 else f"output{k}"
         boxes.append(Box("out", name, "output", _entry(graph, e), "", name, (made[e],)))
     missing = () if known else ("what the functions compute: the archive does not say it",)
-    return Drawing(f"{title}: {len(calls)} layers", tuple(boxes), "MACs", missing)
+    return Drawing(f"{title}: {how_many(len(calls), 'layer')}", tuple(boxes), "MACs", missing)
 
 
 def _call(

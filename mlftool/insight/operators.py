@@ -245,7 +245,9 @@ def text(found: Judgement) -> str:
         return "\n".join(
             (f"{found.name} for {targets}", *map("not known: {}".format, found.missing))
         )
-    lines = [f"{found.name} for {targets}: yes, all {len(found.steps)} layers have kernels", ""]
+    count = len(found.steps)
+    all_have = f"all {count} layers have kernels" if count != 1 else "its layer has a kernel"
+    lines = [f"{found.name} for {targets}: yes, {all_have}", ""]
     lines.append(text_of(_steps_table(found)))
     lines += ["", *_reasons(found)] if any(map(_reasons_of, found.steps)) else []
     lines += [f"{w.code}: {one_line(w.path)}: {one_line(w.message)}" for w in found.warnings]
