@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from builders import random_array
+from batch import Job, run_jobs
+from builders import random_array, random_feeds
 from cases import ORACLES, Case, Results
 from onnxruntime.quantization import QuantFormat, QuantType
+from oracle import assert_close, onnxruntime_float
 from quantiser import quantised
 from test_microsoft import Bench
 
@@ -277,3 +280,20 @@ def test_says_something(case: Case) -> None:
     for given in ORACLES[case.oracle](case.model, case.inputs()):
         for value in given.values():
             assert np.unique(value).size > value.size // 8
+
+
+@pytest.mark.parametrize("axis", [1, 3, -4])
+def test_scales_of_a_tensor_with_one_axis(axis: int, tmp_path: Path) -> None:
+    """onnx-neural-compressor keeps the weights' axis; onnxruntime then drops the conversion."""
+    net = Weights()
+    k = net.const(np.arange(-3, 4), np.int32)
+    bias = net.node("DequantizeLinear", k, net.scales(7), axis=axis)
+    model = net.model(net.node("Add", net.input("x", np.float32, (2, 7)), bias))
+    right = onnx.ModelProto()
+    right.CopyFrom(model)
+    next(n for n in right.graph.node if n.op_type == "DequantizeLinear").attribute[0].i = 0
+    job = Job(model, random_feeds(model, 1))
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
+    for got, want in zip(job.results, onnxruntime_float(right, job.feeds), strict=True):
+        assert_close(got, want)
