@@ -12,7 +12,10 @@ import mlftool
 
 ROOMS = ("ops", "targets/kernels")
 NAME = re.compile(r"[a-z]+[0-9]*\.[a-z_0-9]+")
-FAMILIES = ("portable", "dsp", "narrow", "helium", "tiles", "avx2", "vector", "interleaved", "fpu")
+FAMILIES = (
+    *("portable", "dsp", "narrow", "helium", "tiles", "avx2", "vector", "interleaved", "fpu"),
+    "turned",
+)
 
 
 @cache

@@ -82,6 +82,21 @@ def products_s8() -> onnx.ModelProto:
     return net.model(net.q(net.node("MatMul", a, b), 0.1, np.int8(1)))
 
 
+def gate_s8() -> onnx.ModelProto:
+    """A product of two tensors of bytes, one of which is repeated."""
+    net = Net()
+    a = net.dq(net.input("a", np.int8, (3, 10)), 0.02793813, np.int8(-128))
+    b = net.dq(net.input("b", np.int8, (1, 10)), 0.0026968282, np.int8(-128))
+    return net.model(net.q(net.node("Mul", a, b), 0.010455706, np.int8(-128)))
+
+
+def standardised_s8() -> onnx.ModelProto:
+    net = Net()
+    x = net.dq(net.input("x", np.int8, (2, 8)), 0.05, np.int8(4))
+    scale = net.const(weights(8) / 4, np.float32)
+    return net.model(net.q(net.node("LayerNormalization", x, scale), 0.02, np.int8(1)))
+
+
 def gemm_f32() -> onnx.ModelProto:
     net = Net()
     x = net.input("features", np.float32, (3, 6))
@@ -163,6 +178,10 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "helium_patches": ("cortex-m55", lambda: quantised_conv(4)),
     "helium_row": ("cortex-m55", lambda: gemm_s8(ic=64, oc=16)),
     "helium_products": ("cortex-m55", products_s8),
+    "helium_standardise": ("cortex-m55", standardised_s8),
+    "helium_wide_octets": ("cortex-m55", lambda: quantised_conv(8, oc=8, ic=8, row=np.int16)),
+    "turned_products": ("cortex-m0", products_s8),
+    "dsp_gates": ("cortex-m4", gate_s8),
     "helium_average": ("cortex-m55", lambda: pool_s8(8, pad=0)),
     "narrow": ("cortex-m0", gemm_s8),
     "narrow_pairs": ("cortex-m0", lambda: quantised_conv(1)),

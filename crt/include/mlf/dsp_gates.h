@@ -66,8 +66,8 @@ static inline bool mlf_has_pair(uint32_t a, uint32_t b, uint32_t of_a, uint32_t 
   return ((differs - 0x01010101u) & ~differs & 0x80808080u) != 0;
 }
 
-/* t[k] = ((a + more) * (b + other) * 2^14 * m >> 32) + add of byte k of each; `more` and `other` are
- * halfwords, the same in both halves. */
+/* t[k] = ((a + more) * (b + other) * 2^14 * m >> 32) + add of byte k of each; `more` and `other`
+ * are halfwords, the same in both halves. */
 static inline void mlf_gate4(uint32_t a, uint32_t more, uint32_t b, uint32_t other, int32_t m,
                              int32_t add, int32_t *t) {
   const uint32_t even_a = mlf_sxtab16(more, a), odd_a = mlf_sxtab16_ror8(more, a);

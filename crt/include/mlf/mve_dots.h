@@ -245,9 +245,9 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_row_dot_u8(const uint8_t *x, const
   MLF_OCTET_MADD_OF("vldrb.s16", "vldrh.u16 q1, [%[taps]], #16\n\t", acc, x, offset, w)
 #define MLF_OCTET_MADD_OF(load_x, load, acc, x, offset, w) \
   __asm__ volatile(load_x " q0, [%[at], %[by]]\n\t" load "vmullb.s16 q2, q0, q1\n\t" \
-                   "vmullt.s16 q3, q0, q1\n\t" \
-                   "vadd.i32 %q[even], %q[even], q2\n\t" \
-                   "vadd.i32 %q[odd], %q[odd], q3" \
+                          "vmullt.s16 q3, q0, q1\n\t" \
+                          "vadd.i32 %q[even], %q[even], q2\n\t" \
+                          "vadd.i32 %q[odd], %q[odd], q3" \
                    : [even] "+&w"((acc).even), [odd] "+&w"((acc).odd), [taps] "+&l"(w) \
                    : [at] "l"(x), [by] "i"(offset) \
                    : "q0", "q1", "q2", "q3", "memory")
