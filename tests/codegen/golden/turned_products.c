@@ -22,8 +22,8 @@ MLF_KERNEL void tvmgen_turned_products_qlinearmatmul(
     for (int32_t column = 0; column < 5; column += 4) {
       int32_t base[4];
       for (int32_t i = 0; i < 4; i++) {
-        // Beyond the last column it is turned again, and what comes of it is not stored.
         const int32_t n = mlf_min_i32(column + i, 4);
+        // Beyond the last column that is turned again, and what comes of it is not stored.
         const int8_t *from = w + i0 * 30 + n;
         int16_t *to = panel + i;
         int32_t sum = 0;
