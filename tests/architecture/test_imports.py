@@ -266,7 +266,7 @@ def test_operators_stay_cheap_to_own() -> None:
     written = sum(lines(room, "*.py") for room in ("ops", "importer", "onnx_rules"))
     written -= lines("importer", "remedies.py")
     integer = sum(name.startswith("mlf.QLinear") for name in OPS)
-    assert written <= 59 * (len(supports()) + integer)
+    assert written <= 60 * (len(supports()) + integer)
     assert lines("ops", "*.j2") <= 2500
 
 
