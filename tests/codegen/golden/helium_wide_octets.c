@@ -13,7 +13,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[72] = {
   -5,3,0,-3,5,2,-1,-4,2,-1,-4,4,1,-2,-5,3,-2,-5,3,0,-3,5,2,-1,5,2,-1,-4,4,1,-2,-5,1,-2,-5,3,0,-3,5,
   2,-3,5,2,-1,-4,4,1,-2,4,1,-2,-5,3,0,-3,5,0,-3,5,2,-1,-4,4,1,-4,4,1,-2,-5,3,0,-3
 };
-// bias, with what zero points add: 8, 32 bytes
+// bias, zero points folded in: 8, 32 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[8] = {
   4,27,10,33,-8,-58,-2,-52
 };
