@@ -147,7 +147,8 @@ def wide_octets(v: View) -> Kernel | None:
 def _octets(c: Contraction, q: Quantisation, name: str, header: str) -> Tile:
     """Where eight does not divide the channels the last eight are among those before, too; fewer
     than eight are some lanes."""
-    f = finish(c, q, Shape("octet", "c", "n" if c.oc < 8 else "8"))
+    again = c.oc > 8 and c.oc % 8 > 0
+    f = finish(c, q, Shape("octet", "c", "n" if c.oc < 8 else "8", again=again))
     wide = centred(c, q).astype(np.int16) if weights_zero(q) else c.weights.reshape(c.oc, -1)
     wide = pad_rows(wide, 8) if c.oc < 8 else wide
     starts = np.minimum(np.arange(0, len(wide), 8), len(wide) - 8)

@@ -52,6 +52,7 @@ class Shape:
     channel: str
     count: str  # C text: how many channels there are, at most `width`
     scattered: bool = False  # all of a pair are stored at once, to `places`
+    again: bool = False  # the last octet has channels of the one before; `block` counts octets
 
     @property
     def width(self) -> int:
@@ -65,7 +66,8 @@ class Shape:
         if self.kind == "strip":
             read = "twins_at" if kind == "quad" else f"twins_{kind}"
         further = " + 4" if self.kind == "octet" else ""
-        return ", ".join(f"mlf_{read}({array} + {self.channel}{by})" for by in ("", further))
+        at = "8 * block" if self.again else self.channel
+        return ", ".join(f"mlf_{read}({array} + {at}{by})" for by in ("", further))
 
     def lanes(self, values: Array) -> Array:
         """Channel values in the order of lanes, zeros added."""
@@ -73,6 +75,9 @@ class Shape:
             return values
         if self.width < 8:
             return pad_rows(values, self.width)
+        if self.again:
+            starts = np.minimum(np.arange(0, len(values), 8), len(values) - 8)
+            values = values[starts[:, None] + np.arange(8)].reshape(-1)
         padded = pad_rows(values, 8).reshape(-1, 4, 2).transpose(0, 2, 1)
         return np.ascontiguousarray(padded).reshape(-1)
 
