@@ -32,7 +32,7 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(("k", "normalize_routing_weights", "use_sparse_mixer"), "INT"),
     **dict.fromkeys(("expert_weight_bits", "swiglu_fusion", "weights_prepacked"), "INT"),
     **{f"fc{k}_expert_weight_bits": "INT" for k in (1, 2, 3)},
-    **dict.fromkeys(("activation_type", "quant_type"), "STRING"),
+    "activation_type": "STRING",
     "blk_quant_type": "INT",
     "swiglu_limit": "FLOAT",
     "activation_params": "FLOATS",
