@@ -125,7 +125,7 @@ def taken_apart(model: ModelProto) -> tuple[ModelProto, tuple[Cell, ...]]:
             nodes += taker.nodes
             graph.value_info.extend(taker.infos)
             graph.initializer.extend(
-                numpy_helper.from_array(np.ascontiguousarray(a), n)
+                numpy_helper.from_array(np.asarray(a, order="C"), n)
                 for n, a in taker.constants.items()
             )
         else:

@@ -181,3 +181,23 @@ def test_flash_counts_what_is_inside() -> None:
     (module,) = compile_specs([ModuleSpec(classifier("GRU", "forward"), target="cortex-m4")])
     every = sum(module.flash_of(call) for call in module.program.calls)
     assert every >= module.constants_bytes
+
+
+def test_states_that_are_inputs_and_outputs() -> None:
+    """As a layer that goes on from call to call has them."""
+    draw, rows = np.random.default_rng(1), 4 * UNITS
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3,1,{WIDTH}] x, float[1,1,{UNITS}] h0, float[1,1,{UNITS}] c0)
+          => (float[3,1,1,{UNITS}] y, float[1,1,{UNITS}] h, float[1,1,{UNITS}] c) {{
+            y, h, c = LSTM<hidden_size = {UNITS}>(x, w, r, , , h0, c0)
+        }}""")
+    for name, width in (("w", WIDTH), ("r", UNITS)):
+        value = (draw.normal(size=(1, rows, width)) / 3).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    shapes = {"x": (3, 1, WIDTH), "h0": (1, 1, UNITS), "c0": (1, 1, UNITS)}
+    data = {n: draw.normal(0, 0.4, (16, *s)).astype(np.float32) for n, s in shapes.items()}
+    q = quantized(model, data, Request("net.onnx", "data.npz"))
+    assert q.output_sqnr > 25
+    feeds, names = {n: a[0] for n, a in data.items()}, ["y", "h", "c"]
+    ours = load_host(compile_modules([ModuleSpec(q.model)]))(feeds)
+    assert differ(Session(q.model)(names, feeds), ours) < 0.05
