@@ -138,11 +138,12 @@ def _relay_batch_norm(s: Site) -> str | None:
 
 
 def _relay_layer_norm(s: Site) -> str | None:
-    if s.axis(-1) != s.rank - 1 or not s.has(2) or len(s.node.outputs) > 1:
+    if s.axis(-1) != s.rank - 1 or len(s.node.outputs) > 1:
         return None
-    return s.call(
-        "nn.layer_norm", *s.args(), axis=s.rank - 1, epsilon=float(s.attr("epsilon", 1e-5))
-    )
+    # Relay ignores beta where `center` is false, but has the operand.
+    args, said = (s.args(), {}) if s.has(2) else ([s.arg(0), *[s.arg(1)] * 2], {"center": False})
+    said |= {"axis": s.rank - 1, "epsilon": float(s.attr("epsilon", 1e-5))}
+    return s.call("nn.layer_norm", *args, **said)
 
 
 def _relay_lrn(s: Site) -> str:

@@ -133,9 +133,14 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         { y = ai.onnx.ml.Scaler <offset=[1.0], scale=[2.0]> (x) }""",
     ),
     "numbers as text": (
-        "from float32 to string",
+        AGREES,
         17,
         """g (float[2] x) => (string[2] y) { y = Cast <to=8> (x) }""",
+    ),
+    "text as numbers": (
+        "from string to float32",
+        17,
+        """g (string[2] x) => (float[2] y) { y = Cast <to=1> (x) }""",
     ),
     "a vector by a matrix in integers": (
         AGREES,

@@ -177,5 +177,6 @@ def test_the_table_holds_the_whole_family() -> None:
     elsewhere |= {"Sum", "Mean", "PRelu", "BitShift", "And", "Or", "Xor", "Not"}  # onnx's own suite
     elsewhere |= {"StringConcat", "com.microsoft.MurmurHash3"}  # tests/ops/test_strings.py
     elsewhere |= {"mlf.QLinearAdd", "mlf.QLinearMul"}  # tests/ops/test_microsoft_ties.py
+    elsewhere |= {"mlf.Rescale", "mlf.RescaleOnce", "mlf.MultiplyFixed"}  # tests/frontends/tflite
     family = {op for op in OPS if has(op, Trait.ELEMENTWISE)}
     assert {op for _, op, _ in NODES} | elsewhere == family

@@ -174,6 +174,11 @@ def normalised(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     return np.asarray((x - mean) / np.sqrt(var + epsilon))
 
 
+def layer_norm(x: Array, gamma: Array, beta: Array, a: Mapping[str, Any]) -> Array:
+    scaled = normalised(x, (a["axis"],), a["epsilon"]) * gamma
+    return scaled + beta if a.get("center", True) else scaled
+
+
 def batch_norm(
     x: Array, g: Array, b: Array, m: Array, v: Array, epsilon: float
 ) -> tuple[Array, ...]:
@@ -251,7 +256,7 @@ OTHERS: dict[str, Callable[[list[Any], Attrs], Any]] = {
         normalised(x[0], tuple(range(2, x[0].ndim)), a["epsilon"]) * along(x[1], 1, x[0])
         + along(x[2], 1, x[0])
     ),
-    "nn.layer_norm": lambda x, a: normalised(x[0], (a["axis"],), a["epsilon"]) * x[1] + x[2],
+    "nn.layer_norm": lambda x, a: layer_norm(*x, a),
     "nn.lrn": lambda x, a: lrn(x[0], a),
     "nn.depth_to_space": lambda x, a: blocks(x[0], a["block_size"], a["mode"]),
     "nn.space_to_depth": lambda x, a: unblocks(x[0], a["block_size"]),

@@ -302,7 +302,7 @@ def instance_norm(t: list[Tensor], a: Attrs) -> Tensor:
     return t[0]
 
 
-@operator("nn.layer_norm", 3, "axis:int epsilon:float")
+@operator("nn.layer_norm", 3, "axis:int epsilon:float center:bool")
 def layer_norm(t: list[Tensor], a: Attrs) -> Tensor:
     last = t[0].shape[axis_in(t[0], a["axis"])]
     want(t[1].shape == (last,) == t[2].shape, f"layer_norm {t}")
