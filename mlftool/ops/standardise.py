@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto
@@ -141,9 +142,10 @@ def _relay_layer_norm(s: Site) -> str | None:
     if s.axis(-1) != s.rank - 1 or len(s.node.outputs) > 1:
         return None
     # Relay ignores beta where `center` is false, but has the operand.
-    args, said = (s.args(), {}) if s.has(2) else ([s.arg(0), *[s.arg(1)] * 2], {"center": False})
-    said |= {"axis": s.rank - 1, "epsilon": float(s.attr("epsilon", 1e-5))}
-    return s.call("nn.layer_norm", *args, **said)
+    said: dict[str, Any] = {"axis": s.rank - 1, "epsilon": float(s.attr("epsilon", 1e-5))}
+    if s.has(2):
+        return s.call("nn.layer_norm", *s.args(), **said)
+    return s.call("nn.layer_norm", s.arg(0), s.arg(1), s.arg(1), **said, center=False)
 
 
 def _relay_lrn(s: Site) -> str:

@@ -286,7 +286,7 @@ def _of_float32_or_integers(s: Site, op: str, function: Callable[[Array], Array]
 
         given, made = s.scale(x) * 2.0**16, s.scale(y) * 2.0**16
         largest = max(abs(at(-given / 2)), abs(at(given / 2)), 1) / s.scale(y)
-        fits = max(given, made, largest) < np.finfo(np.float32).max
+        fits = max(given, made, largest) < float(np.finfo(np.float32).max)
         s.expect(fits, f"scales {s.scale(x):g} and {s.scale(y):g}; {op} leaves float32 with them")
         table = fixed.between(at, s.scale(x), s.zero(x), s.scale(y))
         s.add("mlf.Between", (s.name(), s.const(table, what="table")), s.out())
