@@ -86,8 +86,8 @@ class Test:
         "equal.",
         example="1e-5",
         default=None,
-        default_text="`0` with `relative`, else by the data type: `1e-5` for float32, `0` for "
-        "integers",
+        default_text="`0` with `relative`, else by the data type: `1e-9` for float64, `1e-5` for "
+        "float32, `1e-3` for float16, `1e-2` for bfloat16, `0` for others",
     )
     relative: float | None = key(
         Number(),
@@ -280,7 +280,7 @@ class Model(ForBazel, CompilerOptions, Named):
         File((".json",)),
         "A record of `mlftool tune`, which chooses kernels by counting instructions. Targets that "
         "are not in it are compiled as if there were no record. For `optimize: speed` without "
-        "`patches`.",
+        "`patches` and `ram_budget`.",
         example="kws.tuning.json",
         default=None,
         default_text="none",
@@ -308,8 +308,8 @@ class Model(ForBazel, CompilerOptions, Named):
     matrix: None = key(
         Matrix(),
         "Options of the compiler and their values: the entry becomes one model for each "
-        "combination, named `<name>-<value>`, with a value of `true` or `false` as `<option>` or "
-        "`no-<option>` and a number as `<option>-<number>`.",
+        "combination, at most 64, named `<name>-<value>` in lower case, with a value of `true` or "
+        "`false` as `<option>` or `no-<option>` and a number as `<option>-<number>`.",
         example="{optimize: [speed, size]}",
         default=None,
         default_text="one model",

@@ -136,7 +136,7 @@ def _word(option: str, value: Node) -> str:
         return ("" if value.value else "no-") + option.replace("_", "-")
     if isinstance(value.value, int):
         return f"{option.replace('_', '-')}-{value.value}"
-    return str(value.value)
+    return str(value.value).lower()  # 24KiB: names have no capitals
 
 
 def _module(name: Node, suffix: str) -> Node:

@@ -85,6 +85,17 @@ def test_a_module_name_gets_the_combination(folder: Path) -> None:
     assert load(manifest(HEAD + text)).models["g-size"].module_name == "mine_size"
 
 
+def test_every_kind_of_value_gives_a_name(folder: Path) -> None:
+    """Names are lower case, sizes are not."""
+    given = "ram_budget: [24KiB, none], weights_budget: [64kB], patches: ['2', auto]"
+    text = f"  g: {{model: gesture_int8.onnx, matrix: {{{given}}}}}\n"
+    read = load(manifest(HEAD + text)).models
+    rams, bands = ("24kib", "none"), ("2", "auto")
+    assert list(read) == [f"g-{ram}-64kb-{band}" for ram in rams for band in bands]
+    assert read["g-24kib-64kb-2"].ram_budget == "24KiB"
+    assert read["g-24kib-64kb-2"].module_name == "g_24kib_64kb_2"
+
+
 def test_a_combination_has_a_name_of_its_own(folder: Path) -> None:
     text = "  g: {model: gesture_int8.onnx, matrix: {optimize: [size]}}\n"
     text += "  g-size: {model: gesture_int8.onnx}\n"
