@@ -65,9 +65,10 @@ COMMANDS_TOP = """# Commands
 `mlftool COMMAND --help` and `mlftool man COMMAND` describe the options of a command; `mlftool
 completion SHELL` prints a script that completes them. Data go to stdout, messages to stderr. Exit
 codes: 0 success; 1 a check, comparison or budget failed; 2 bad input; 3 something on this machine
-is missing or full; 4 a bug in mlftool; 130 Ctrl-C. A command that exits with 2, 3 or 130 leaves its
-output file unchanged, even if only stdout is closed or full; commands that write many files
-(`build`, `watch`, `extract`, `man --all`) keep the files that were complete.
+is missing or full; 4 a bug in mlftool; 130 Ctrl-C, 129 SIGHUP, 143 SIGTERM. A command that exits
+with 2, 3 or by a signal leaves its output file unchanged, even if only stdout is closed or full;
+commands that write many files (`build`, `watch`, `extract`, `library`, `man --all`) keep the files
+that were complete.
 
 Every command takes `-q` (no progress, no warnings), `-v` (each step and its time) and
 `--color auto|always|never`, before or after its name; `auto` uses no colours if NO_COLOR is set.
