@@ -376,7 +376,7 @@ def concat(v: View) -> Kernel:
         if run * outer == 0:
             continue
         operands.append(tensor_operand(v.graph, f"x{k}", name))
-        parts.append({"k": k, "run": run, "offset": offset})
+        parts.append({"k": k, "run": run, "offset": offset, "apart": name in v.graph.inputs})
         offset += run
     unit = v.y.dtype.bytes
     copied = outer == 1 or all(p["run"] * unit >= _COPIED_BYTES for p in parts)
@@ -398,11 +398,14 @@ def _places_of_parts(
 ) -> dict[str, tuple[int, int]]:
     """A Kernel's `overlap`. Rows are written in order, so a part is whole until it is read if it
     is so far after the result's start that its last row is not reached before; no row then
-    overlaps its copy. A part of a single row may stay where it is."""
+    overlaps its copy. A part of a single row may stay where it is, but for the model's inputs and
+    states, which are the caller's and are never there: `apart`."""
     far = 2 * outer * row * unit
     names = [o.value for o in operands]
     places = {}
     for name, part in zip(names, parts, strict=True):
+        if part["apart"] and outer == 1:
+            continue
         last = (outer - 1) * (row - part["run"]) + part["offset"]
         least = last if outer == 1 else last + part["run"]
         places[name] = least * unit, far

@@ -252,6 +252,23 @@ def test_parts_of_a_concat_may_be_in_its_result(
     np.testing.assert_array_equal(mlftool.backend.run_model(model, feeds)[0], wanted)
 
 
+@pytest.mark.parametrize("workspace_io", [False, True])
+def test_an_input_is_apart_from_the_concat_it_is_part_of(workspace_io: bool) -> None:
+    """It is copied by memcpy, which takes less time than memmove, so the two must not overlap."""
+    net = Net()
+    x = net.input("x", np.int32, (1, 40))
+    made = net.node("CumSum", x, net.const(1, np.int64))
+    joined = net.node("Concat", x, made, x, axis=1)
+    model = net.model(net.node("CumSum", joined, net.const(0, np.int64)))
+    module = compile_module(ModuleSpec(model, "m", "cortex-m4", workspace_io=workspace_io))
+    check_plan(module)
+    text = module.sources.lib1
+    assert (text.count("memcpy(y"), text.count("memmove(y")) == (2, 1)
+    given = np.arange(40, dtype=np.int32)[None]
+    wanted = np.concatenate([given, np.cumsum(given, axis=1), given], axis=1)
+    np.testing.assert_array_equal(mlftool.backend.run_model(model, [given])[0], wanted)
+
+
 def joined(channels: list[int], size: int, axis: int) -> int:
     """Bytes of the workspace in which stored convolutions of size x size pixels are joined."""
     net, zero, parts = Net(), np.int8(0), []
