@@ -102,7 +102,7 @@ def _tidy(model: onnx.ModelProto) -> None:
     for node in graph.node:
         if node.op_type == "Constant":
             values[node.output[0]] = node.attribute[0].t
-        elif node.op_type == "Identity":  # tensors that happen to be equal, written once
+        elif node.op_type == "Identity" and node.input[0] in values:  # equal tensors, written once
             values[node.output[0]] = values[node.input[0]]
         else:
             node.name = node.name.strip("/").replace("/", "_")
@@ -111,16 +111,28 @@ def _tidy(model: onnx.ModelProto) -> None:
                 names[node.output[0]] = node.name
             nodes.append(node)
     del graph.initializer[:], graph.node[:], graph.value_info[:]
+    written = set()  # two nodes may share a parameter
     for node in nodes:
         for i, name in enumerate(node.input):
             if name not in values:
                 node.input[i] = names.get(name, name)
                 continue
-            parameter = onnx.defs.get_schema(node.op_type, model.opset_import[0].version).inputs[i]
             # A module's own parameter keeps its name, a constant is called by its part in the node.
-            own = name if "/" not in name else f"{node.name}.{parameter.name}"
-            tensor = graph.initializer.add()
-            tensor.CopyFrom(values[name])
-            tensor.name = node.input[i] = own
+            own = name if "/" not in name else f"{node.name}.{_part(model, node, i)}"
+            node.input[i] = own
+            if own not in written:
+                written.add(own)
+                tensor = graph.initializer.add()
+                tensor.CopyFrom(values[name])
+                tensor.name = own
         node.output[0] = names.get(node.output[0], node.output[0])
         graph.node.add().CopyFrom(node)
+
+
+def _part(model: onnx.ModelProto, node: onnx.NodeProto, i: int) -> str:
+    """What the standard calls input `i`; the last one stands for any number in Concat and Max."""
+    version = next(o.version for o in model.opset_import if o.domain == node.domain)
+    named = onnx.defs.get_schema(node.op_type, version, node.domain).inputs
+    last = len(named) - 1
+    is_one = named[min(i, last)].option != onnx.defs.OpSchema.FormalParameterOption.Variadic
+    return str(named[i].name) if is_one else f"{named[last].name}{i - last}"

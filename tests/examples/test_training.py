@@ -1,10 +1,13 @@
 """The training scripts need what their requirements say, and give the data the vectors hold."""
 
 import ast
+import importlib
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
+import onnx
 import pytest
 from quantise import to_int8
 from synthesise import BANDS, GESTURE_WINDOW, GESTURES, gestures, vibration
@@ -53,6 +56,37 @@ def test_script_does_nothing_when_imported(path: Path) -> None:
 
 def test_seed_is_the_one_the_scripts_use() -> None:
     assert f"SEED = {SEED}\n" in (EXAMPLES / "training" / "fit.py").read_text()
+
+
+# The exporter begins names with "/", which the text of models has no way to say.
+EXPORTED = """<ir_version: 9, opset_import: ["": 17]>
+g (float[1,2] x) => (float[1,6] y) <float[1,2] w = {1, 2}, float[1,2] token = {3, 4}> {
+  same = Identity(w)
+  [a_Constant] _c = Constant<value = float[1,2] {5, 6}>()
+  [a_Add] _Add_output_0 = Add(x, w)
+  [a_Mul] _Mul_output_0 = Mul(_Add_output_0, same)
+  [a_Sub] _Sub_output_0 = Sub(_Mul_output_0, w)
+  [a_Identity] _copy = Identity(_Sub_output_0)
+  [a_Concat] y = Concat<axis = 1>(token, _c, _copy)
+}"""
+
+
+def test_exported_names_of_every_kind_of_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of operators with any number of inputs, too, and with one parameter for two nodes."""
+    monkeypatch.setitem(sys.modules, "torch", MagicMock())
+    monkeypatch.delitem(sys.modules, "fit", raising=False)
+    fit = importlib.import_module("fit")
+    monkeypatch.delitem(sys.modules, "fit")
+    model = onnx.parser.parse_model(EXPORTED)
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [name.replace("_", "/", 1) for name in names]
+    feed = {"x": np.array([[7, 8]], np.float32)}
+    before = onnx.reference.ReferenceEvaluator(model).run(None, feed)
+    fit._tidy(model)
+    onnx.checker.check_model(model, full_check=True)
+    assert [t.name for t in model.graph.initializer] == ["w", "same", "token", "a_Concat.inputs1"]
+    np.testing.assert_array_equal(onnx.reference.ReferenceEvaluator(model).run(None, feed), before)
 
 
 # sin, exp and the FFT may round differently elsewhere, so a reading may move by one count.
