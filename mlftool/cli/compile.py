@@ -12,7 +12,7 @@ from typing import Any
 
 from mlftool.cli import tvmc_options
 from mlftool.cli.inputs import add_inputs, given_inputs
-from mlftool.cli.options import add_compile_options, compile_options, natural
+from mlftool.cli.options import add_compile_options, check_outputs, compile_options, natural
 from mlftool.cli.terminal import as_json, printed, terminal_of
 from mlftool.codegen.names import check_module_name, module_name_of
 from mlftool.errors import one_line
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.compile import ModuleSpec, compile_specs
     from mlftool.describe import bundle
     from mlftool.limits import bounded
-    from mlftool.mlf import check_writable, write_tar
+    from mlftool.mlf import write_tar
     from mlftool.mlf.bson import with_bson
     from mlftool.mlf.layout import Layout
     from mlftool.mlf.records import FULL_MODEL
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         only_declared=args.only_declared,
         **options,
     )
-    check_writable(args.output, sources=(args.model, *args.data))
+    check_outputs(args, args.output)
     with bounded(args.model, args.data, args.max_seconds, args.max_memory):
         modules = compile_specs([spec])
         made = bundle(modules)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlftool.cli.options import check_outputs
 from mlftool.cli.subject import FILE, add_subject_options, fitting, refusals, subjects
 from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import BAD_INPUT, CHECK_FAILED, MlfError, Problem, builds_of
@@ -41,9 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mlftool.insight import diff
     from mlftool.insight.facts import save
-    from mlftool.mlf import check_writable
 
-    check_writable(args.save)
+    check_outputs(args, args.save)
     limits = [diff.limit(text) for text in args.fail_on]
     if args.after is None:
         if not args.save:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mlftool.cli.options import check_outputs
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
 from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import MlfError, Problem
@@ -33,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
         raise MlfError(Problem("MLF0405", text, str(args.file)))
     from mlftool.insight import graph
     from mlftool.insight.profile import profile
-    from mlftool.mlf import check_writable, write_atomically
+    from mlftool.mlf import write_atomically
 
-    check_writable(args.output, sources=(args.file,))
+    check_outputs(args, args.output)
     subject = one_subject(args, args.file)
     if args.before:
         found = graph.before(subject)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlftool.cli.options import check_outputs
 from mlftool.errors import MlfError, Problem, builds_of
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import check_folders, check_writable, read_tar
+    from mlftool.mlf import check_folders, read_tar
 
     if args.output is None and args.headers is None and args.sources is None:
         hint = "give -o MODEL.so, --headers DIR or --sources DIR"
         raise MlfError(Problem("MLF0400", "nothing to write", help=hint))
-    check_writable(args.output, sources=(args.archive,))
+    check_outputs(args, args.output)
     check_folders(args.headers, args.sources)
     bundle = read_tar(args.archive)
     with builds_of(args.archive):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mlftool.cli.options import check_outputs
 from mlftool.cli.subject import FILE, add_subject_options, one_subject, subjects
 from mlftool.cli.terminal import as_json, put, said
 from mlftool.errors import MlfError, Problem
@@ -24,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mlftool.insight import memmap
-    from mlftool.mlf import check_writable, write_atomically
+    from mlftool.mlf import write_atomically
 
-    check_writable(args.svg, sources=(args.file,))
+    check_outputs(args, args.svg)
     if args.svg:
         one = memmap.memory_map(one_subject(args, args.file), False)
         if one.plan is None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.cli.inputs import add_fill_mode
+from mlftool.cli.options import check_outputs
 from mlftool.cli.terminal import printed, put
 from mlftool.cli.tvmc_run import largest
 from mlftool.errors import MlfError, Problem
@@ -140,7 +141,7 @@ def _flash(args: argparse.Namespace, options: Mapping[str, str]) -> None:
 def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     from mlftool.micro.drive import drive_project
     from mlftool.micro.project import GeneratedProject, archive_of, check_built
-    from mlftool.mlf import check_writable, read_tar
+    from mlftool.mlf import read_tar
     from mlftool.mlf.archive import read
     from mlftool.runtime import vectors
     from mlftool.runtime.fill import filled
@@ -149,7 +150,7 @@ def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     if args.list_options:
         with GeneratedProject.from_directory(args.project_dir, options) as project:
             return _list("open_transport", project.info()["project_options"])
-    check_writable(args.outputs)
+    check_outputs(args, args.outputs)
     path = archive_of(args.project_dir)
     check_built(args.project_dir)
     archive = read(read_tar(path), str(path))

@@ -70,6 +70,16 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         help="an external data file of the model that may be a link; repeatable")  # fmt: skip
 
 
+def check_outputs(args: argparse.Namespace, *outputs: Path | None) -> None:
+    """Whether `outputs`, arguments of `args`, can be written without replacing a file that another
+    argument names; None is not asked for. Raises MlfError."""
+    from mlftool.mlf import check_writable
+
+    given = (v if isinstance(v, list) else [v] for v in vars(args).values())
+    named = [v for values in given for v in values if isinstance(v, Path)]
+    check_writable(*outputs, sources=[v for v in named if all(v is not o for o in outputs)])
+
+
 def compile_options(args: argparse.Namespace) -> dict[str, Any]:
     """What was given of them, as fields of ModuleSpec."""
     files = {"tuning": args.tuning, "data_files": tuple(args.data)}

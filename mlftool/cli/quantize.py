@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from mlftool.cli.inputs import add_inputs, given_inputs
-from mlftool.cli.options import positive
+from mlftool.cli.options import check_outputs, positive
 from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import MlfError, Problem
 from mlftool.options import METRICS, Goal
@@ -78,13 +78,12 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.frontends.given import with_values
     from mlftool.frontends.load import load_model
     from mlftool.frontends.models import TFLite, opened
-    from mlftool.mlf import check_writable, write_atomically
+    from mlftool.mlf import write_atomically
     from mlftool.quantize import report
     from mlftool.quantize.quantizer import Request, quantized
     from mlftool.runtime.vectors import load_vectors
 
-    sources = (args.model, args.data, args.test)
-    check_writable(args.output, args.report, sources=sources)
+    check_outputs(args, args.output, args.report)
     source = opened(args.model)
     if isinstance(source, TFLite):
         text = "is a TensorFlow Lite model; only ONNX models are quantised"

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlftool.cli.options import compile_options, flag_of
+from mlftool.cli.options import check_outputs, compile_options, flag_of
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
 from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import MlfError, Problem
@@ -38,13 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    check_outputs(args, args.output)
     if bool(args.inputs) != bool(args.expect):
         text = "--inputs and --expect belong together"
         raise MlfError(Problem("MLF0400", text, str(args.file)))
     from mlftool.insight import report
-    from mlftool.mlf import check_writable, write_atomically
+    from mlftool.mlf import write_atomically
 
-    check_writable(args.output, sources=(args.file, args.inputs, args.expect))
     subject = one_subject(args, args.file)
     vectors, commands = _vectors(args, subject), [_command(args)]
     found = report.report(subject, args.on, vectors, commands, search=not args.no_curve)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlftool.cli import tvmc_run
 from mlftool.cli.inputs import add_fill_mode, add_inputs, given_inputs
-from mlftool.cli.options import add_compile_options, compile_options, flag_of
+from mlftool.cli.options import add_compile_options, check_outputs, compile_options, flag_of
 from mlftool.cli.terminal import printed, terminal_of
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem, builds_of
@@ -110,13 +110,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import Bundle, check_writable
+    from mlftool.mlf import Bundle
     from mlftool.runtime import compare, execute, vectors
     from mlftool.runtime.interface import read_interface
 
     _check_project(args)
     _check_executor(args)
-    check_writable(args.output, args.report)
+    check_outputs(args, args.output, args.report)
     library = _library(args)
     bundle = Bundle({}) if library else _bundle(args)
     interface = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mlftool.cli.options import check_outputs
+
 HELP = "write the C descriptor of a module for the test runner"
 GROUP = "ship"
 
@@ -16,12 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import check_writable, read_tar, write_atomically
+    from mlftool.mlf import read_tar, write_atomically
     from mlftool.mlf.archive import read
     from mlftool.runtime.descriptor import runner_c
     from mlftool.runtime.interface import interface_of
 
-    check_writable(args.output, sources=(args.file,))
+    check_outputs(args, args.output)
     archive = read(read_tar(args.file), str(args.file))
     interface = interface_of(archive, args.module, str(args.file))
     text = runner_c(interface, archive.module(interface.module))

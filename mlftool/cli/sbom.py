@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mlftool.cli.options import check_outputs
 from mlftool.cli.terminal import put
 from mlftool.errors import MlfError, Problem
 
@@ -24,10 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import check_writable, read_tar, write_atomically
+    from mlftool.mlf import read_tar, write_atomically
     from mlftool.mlf.sbom import FORMATS
 
-    check_writable(args.output, sources=(args.archive,))
+    check_outputs(args, args.output)
     bundle = read_tar(args.archive)
     try:
         data = args.archive.read_bytes()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.cli.inputs import add_inputs, given_inputs
-from mlftool.cli.options import add_data, add_option
+from mlftool.cli.options import add_data, add_option, check_outputs
 from mlftool.cli.terminal import printed
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.options import OPTIONS
@@ -41,11 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mlftool.codegen.tuned import read_record, record_text
     from mlftool.compile import ModuleSpec
-    from mlftool.mlf import check_writable, write_atomically
+    from mlftool.mlf import write_atomically
     from mlftool.tune import tune
 
     output = None if args.check else args.output
-    check_writable(output, sources=(args.model, args.inputs))  # before a search of minutes
+    check_outputs(args, output)  # before a search of minutes
     inputs = given_inputs(args)
     old = read_record(args.output) if os.path.exists(args.output) or args.check else {}
     new: dict[str, Tuned] = {}

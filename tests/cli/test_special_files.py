@@ -197,6 +197,7 @@ def test_an_output_is_tried_before_the_work(
         (("library", "m.bin"), "m.bin"),
         (("runner", "m.bin"), "m.bin"),
         (("sbom", "m.bin"), "m.bin"),
+        (("micro", "run", "m.onnx", "-i", "d.npz"), "d.npz"),
     ],
 )
 def test_no_output_replaces_what_is_read(
@@ -212,6 +213,35 @@ def test_no_output_replaces_what_is_read(
     assert main([*words, "-o", output]) == 2
     assert "cannot be written: it is a file that is read" in capsys.readouterr().err
     assert Path(output).read_bytes() == before
+
+
+def read_with(command: str) -> list[str]:
+    """The options of a command that name a file to be read."""
+    actions = [a for a in parser_of(command)._actions if a.type is Path and a.option_strings]
+    folders = ("DIR", "MLFTOOL", "TEMPLATE")
+    flags = [a.option_strings[-1] for a in actions if a.metavar not in folders]
+    written = {"--output", "--outputs", "--report", "--save", "--svg"}
+    return [flag for flag in flags if flag not in written]
+
+
+READ = [(words, flag) for words in OUTPUTS if words[0] != "micro"
+        for flag in read_with(words[0])]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"), READ, ids=lambda v: v if type(v) is str else " ".join(v)
+)
+def test_no_output_replaces_what_an_option_names(
+    words: tuple[str, ...], flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Samples, data of weights, records, programs: of every option of every command that writes."""
+    monkeypatch.chdir(tmp_path)
+    save(parser.parse_model(MODEL), "m.onnx")
+    Path("mine.so").write_bytes(b"mine")
+    assert main([*words, "mine.so", flag, "mine.so", "m.onnx"]) == 2
+    assert "mine.so: error[MLF0402]: cannot be written: it is a" in capsys.readouterr().err
+    assert Path("mine.so").read_bytes() == b"mine"
 
 
 def test_every_output_is_tried() -> None:
