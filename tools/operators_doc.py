@@ -97,8 +97,10 @@ the operator's record says.
 * ReduceSum and ReduceLogSum of no elements along negative axes leave these out, as in numpy;
   onnxruntime ignores the axes and keeps the shape.
 * Sums and products of integers wrap around, as in numpy; onnxruntime's ReduceSum of int64 rounds
-  beyond 2^53, and its reductions of integers stop at the ends of the type. What is made of a sum,
-  ReduceMean, ReduceLogSum (of up to 32 bits) and ReduceL2, adds in 64 bits, and has no such limit.
+  beyond 2^53, and its reductions of integers (Sum, L1, Prod, SumSquare) stop at the ends of the
+  type. So does its Einsum along an axis of one input (`ij->i`); sums of products (`ij,ij->i`) wrap
+  there, too. What is made of a sum, ReduceMean, ReduceLogSum (of up to 32 bits) and ReduceL2, adds
+  in 64 bits, and has no such limit.
 * ReduceMean of no floats is a NaN, as in numpy; onnxruntime's is 0.
 * DynamicQuantizeLinear of both infinities: the zero point is 0; onnxruntime's is 255.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a

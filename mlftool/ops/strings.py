@@ -3,6 +3,7 @@ which are integers or strings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, pairwise
@@ -129,7 +130,7 @@ def normalize(v: View) -> Kernel:
     if change not in ("NONE", "LOWER", "UPPER"):
         raise UnsupportedError(f"case_change_action {change}; supported: NONE, LOWER, UPPER")
     locale = str(v.attr("locale", ""))
-    if locale[:2] in ("tr", "az"):  # where the capital of i has a dot
+    if re.split("[-_.@]", locale.lower())[0] in ("tr", "az"):  # where the capital of i has a dot
         raise UnsupportedError(f"locale {locale}; supported: C, POSIX and others than tr and az")
     words = list(v.attr("stopwords") or [])
     folded = not v.attr("is_case_sensitive", 0)

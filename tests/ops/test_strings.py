@@ -189,6 +189,20 @@ def test_the_c_locale_has_letters_of_ascii_only(locale: str) -> None:
             assert mlftool.backend.run_model(model, [x])[0].tolist() == want
 
 
+@pytest.mark.parametrize("locale", ["tr", "tr_TR", "TR-tr", "az_AZ.UTF-8", "az@latin", "tr.UTF-8"])
+def test_locales_with_two_letters_i_are_refused(locale: str) -> None:
+    """Unicode's SpecialCasing has other rules for Turkish and Azerbaijani. onnxruntime takes them
+    from the computer's C++ library, and refuses a locale that is not installed."""
+    with pytest.raises(MlfError, match=f"locale {locale}; supported: C, POSIX and others"):
+        run("StringNormalizer", [np.array(["i"], object)], locale=locale)
+
+
+def test_a_language_that_begins_like_turkish_is_another() -> None:
+    x = np.array(["i", "ä"], object)
+    got = run("StringNormalizer", [x], locale="trv_TW.UTF-8", case_change_action="UPPER")
+    assert got.tolist() == ["I", "Ä"]
+
+
 def test_without_words_one_empty_one_is_left() -> None:
     x = np.array(["a", "a"], object)
     assert run("StringNormalizer", [x], stopwords=["a"]).tolist() == [""]

@@ -34,6 +34,10 @@ REDUCTIONS: dict[str, Callable[[Any], Any] | None] = {
     "ReduceL2": None,  # the root of a square that wraps around: of no use, but defined
     "ReduceLogSum": None,
 }
+EINSUMS: dict[str, Callable[[Any], Any]] = {
+    "ij->i": lambda x: x.sum(1, dtype=x.dtype),
+    "ij,ij->i": lambda x: (x * x).sum(1, dtype=x.dtype),
+}
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "int64")
 
 
@@ -82,8 +86,14 @@ def test_reductions_wrap_around(dtype: str, tmp_path: Path) -> None:
             if node.op_type == "ReduceSum":
                 axis = numpy_helper.from_array(np.array([1], np.int64), "a")
                 job.model.graph.initializer.append(axis)
+    for equation in EINSUMS:
+        text = (
+            f'<ir_version: 8, opset_import: ["": 13]> g ({dtype}[16,5] x) => ({dtype}[16] y) '
+            f'{{ y = Einsum <equation = "{equation}"> ({", ".join("x" * equation.count("ij"))}) }}'
+        )
+        jobs.append(Job(parser.parse_model(text), [{"x": x}]))
     run_jobs(jobs, tmp_path)
-    for job, oracle in zip(jobs, REDUCTIONS.values(), strict=True):
+    for job, oracle in zip(jobs, (*REDUCTIONS.values(), *EINSUMS.values()), strict=True):
         assert not job.failure
         if oracle is not None:
             with np.errstate(over="ignore"):
