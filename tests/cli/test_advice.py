@@ -22,6 +22,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from shared import REPO
 
 from mlftool.cli import main
+from mlftool.options import EXECUTORS, OPTIONS, Choice, Option, Several, Switch, Whole, Word
 
 
 class Random(CalibrationDataReader):  # type: ignore[misc]
@@ -218,6 +219,45 @@ def test_compile_options_of_check_and_run(
     assert main(["compile", "gesture_int8.onnx", "-o", str(tmp_path / "g.tar")]) == 0
     assert main(["run", str(tmp_path / "g.tar"), *files, "--optimize", "size"]) == 2
     assert "--optimize is for a MODEL.onnx" in capsys.readouterr().err
+
+
+WORDS = ("", "=", "none", "auto", "4", "65", "24KiB", "a=1", "a=64KiB", "a=64KiB@.fast", "x=y")
+WORDS = (*WORDS, "all", "axis=0", "axis=n", "step=2", "npu")
+
+
+def values(option: Option) -> Iterator[list[str]]:
+    """What may be written for an option, right and wrong."""
+    match option.kind:
+        case Switch():
+            yield [option.flag]
+        case Choice(values=given):
+            yield from ([option.flag, value] for value in given)
+        case Whole(first, last):
+            yield from ([option.flag, str(n)] for n in (first - 1, first, last, last + 1))
+        case Word():
+            yield from ([f"{option.flag}={word}"] for word in WORDS)
+        case Several():
+            yield from ([f"{option.flag}={word}"] for word in WORDS)
+            yield [f"{option.flag}=a=64KiB", f"{option.flag}=b=64KiB"]
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_every_option_of_compile_is_one_of_check(
+    executor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is obeyed, or refused in a line with a place and a code; `check --pool` once crashed."""
+    model = tmp_path / "m.onnx"
+    text = '<ir_version: 9, opset_import: ["": 17]> g (float[1,4] x) => (float[1,4] y) '
+    onnx.save(onnx.parser.parse_model(text + "{ y = Relu(x) }"), model)
+    obeyed = set()
+    for option in (o for o in OPTIONS.values() if not o.of_tvm):
+        for words in values(option):
+            code = main(["check", str(model), "--executor", executor, *words])
+            err = capsys.readouterr().err
+            assert code in (0, 2), (words, err)
+            assert code == 0 or re.match(r".+: error\[MLF0[1-8]\d\d\]: ", err), (words, err)
+            obeyed |= {option.name} if code == 0 else set()
+    assert {"optimize", "weights", "float_mode"} <= obeyed
 
 
 def test_one_scale_says_what_the_smallest_channel_has_left(
