@@ -42,8 +42,14 @@ def differences(layouts: Sequence[Layout], files: Mapping[str, bytes], entry: st
         if main.packed and any(call.symbol in wrappers for call in main.calls):
             yield from _wrapped(layouts[0], wrappers)
     for layout in layouts[1:]:
-        if all(any(_unlike(layout, f)) for f in found if f.name != entry):
+        if not makers(layout, found, entry):
             yield f"{layout.name}: no function makes the calls of this subgraph"
+
+
+def makers(layout: Layout, found: Sequence[Function], entry: str) -> Sequence[Function]:
+    """The functions, `entry` aside, that may be a subgraph's: that make its calls. Two branches
+    whose kernels have the same operands are alike."""
+    return [f for f in found if f.name != entry and not any(_unlike(layout, f))]
 
 
 def _bytecode(layout: Layout, data: bytes, texts: Sequence[str], entry: str) -> Iterator[str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from mlftool.proof import csource, packed, units
+from mlftool.proof.agree import makers
+from mlftool.proof.csource import Function
 from mlftool.proof.ctree import INTEGERS, Type
 from mlftool.proof.indices import Memory, UnprovenError, prove
 from mlftool.proof.layout import CONSTANT, Layout, Step
@@ -33,13 +35,19 @@ def shown(
     except (ValueError, RecursionError):
         return 0, (UNREAD,)
     count, why = 0, dict[str, str]()
-    for symbol, memories in _calls(layouts[0], entry, sources):
-        if reason := _reason(symbol, memories, read):
-            why[symbol] = f"that {symbol} stays inside its operands: {reason}"
-        else:
-            count += 1
-    for one in layouts[1:]:
-        why[one.name] = f"index ranges inside the kernels of subgraph {one.name}"
+    plain = [f for text in sources for f in csource.functions(text)]
+    main: list[Function | None] = [f for f in plain if f.name == entry]
+    for k, layout in enumerate(layouts):
+        of: Sequence[Function | None] = makers(layout, plain, entry) if k else main or [None]
+        if not of:
+            why[layout.name] = f"index ranges inside the kernels of subgraph {layout.name}"
+            continue
+        for ways in zip(*(_calls(layout, f, sources, passed=k > 0) for f in of), strict=True):
+            judged = {symbol: _reason(symbol, memories, read) for symbol, memories in ways}
+            faults = {symbol: reason for symbol, reason in judged.items() if reason}
+            count += not faults
+            for symbol, reason in faults.items():
+                why[symbol] = f"that {symbol} stays inside its operands: {reason}"
     return count, tuple(why.values())
 
 
@@ -87,29 +95,30 @@ def _judged(symbol: str, memories: tuple[Memory, ...], ways: Sequence[Source]) -
 
 
 def _calls(
-    layout: Layout, entry: str, sources: Sequence[str]
+    layout: Layout, made: Function | None, sources: Sequence[str], passed: bool
 ) -> Iterator[tuple[str, tuple[Memory, ...]]]:
-    """The kernel of each call and what it is given."""
+    """The kernel of each call, in the function that makes them, and what it is given. What is
+    `passed` to a subgraph may be one tensor twice."""
     wrappers = {f.name: f for text in sources for f in packed.functions(text)}
-    plain = {f.name: f for text in sources for f in csource.functions(text)}
     arrays = {name: memory for text in sources for name, memory in _arrays(text).items()}
-    main = plain.get(entry)
     for k, step in enumerate(layout.steps):
-        names = [a.base for a in main.calls[k].arguments] if main else []
-        symbol = step.symbol
+        names = [a.base for a in made.calls[k].arguments] if made else []
+        symbol = step.symbol or (made.calls[k].symbol if made else "")
         if symbol in wrappers and len(wrappers[symbol].calls) == 1:
             symbol = wrappers[symbol].calls[0].symbol
-        yield symbol, tuple(_memories(step, names, arrays))
+        yield symbol, tuple(_memories(step, names, arrays, passed))
 
 
-def _memories(step: Step, names: Sequence[str], arrays: Mapping[str, Memory]) -> Iterator[Memory]:
+def _memories(
+    step: Step, names: Sequence[str], arrays: Mapping[str, Memory], passed: bool
+) -> Iterator[Memory]:
     """Of a constant, as long as the C has it."""
     for n, access in enumerate(step.accesses):
         array = arrays.get(names[n]) if n < len(names) else None
         known = array if access.role == CONSTANT else None
         others = (a for k, a in enumerate(step.accesses) if k != n and a.role != CONSTANT)
-        shared = access.role != CONSTANT and any(access.place.meets(a.place) for a in others)
-        yield known or Memory(access.place.size_bytes, shared=shared)
+        shared = passed or any(access.place.meets(a.place) for a in others)
+        yield known or Memory(access.place.size_bytes, shared=shared and access.role != CONSTANT)
 
 
 @lru_cache(maxsize=8)

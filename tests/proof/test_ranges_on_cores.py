@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import onnx
 import pytest
 
 from mlftool.cli import main
@@ -28,7 +29,9 @@ def proven(
 ) -> tuple[Sequence[Layout], str, Mapping[str, bytes]]:
     archive = folder / f"{target}_{model}.tar"
     options = ["--verify", "--target", target, "-o", str(archive)]
-    assert main(["compile", str(EXAMPLES / f"{model}.onnx"), *options]) == 0
+    made = folder / f"{model}.onnx"
+    source = made if made.exists() else EXAMPLES / f"{model}.onnx"
+    assert main(["compile", str(source), *options]) == 0
     files = dict(read_tar(archive).files)
     (name,) = [n for n in files if n.endswith(".certificate")]
     found = certificate.decode(files[name], str(archive), name)
@@ -105,3 +108,30 @@ def test_seeded_faults_are_found(target: str, fault: str, folder: Path) -> None:
         if changed:
             after, why = ranges.shown(layouts, entry, {**files, name: made.encode()})
             assert after <= len(layouts[0].steps) - len(changed), (changed, why)
+
+
+# Two branches whose kernels have the same operands, one of them within a branch of a loop.
+SUBGRAPHS = """<ir_version: 9, opset_import: ["": 17]>
+g (bool c, float[8] x) => (float[8] y) <int64 trips = {3}, bool on = {1}> {
+  z = If (c) <then_branch = t () => (float[8] t_y) { t_y = Relu (x) },
+              else_branch = e () => (float[8] e_y) { e_y = Neg (x) }>
+  y = Loop (trips, on, z) <body = b (int64 i, bool go, float[8] v) => (bool more, float[8] w) {
+    more = Identity (go)
+    w = If (c) <then_branch = p () => (float[8] p_y) { p_y = Softmax (v) },
+                else_branch = q () => (float[8] q_y) { q_y = Abs (v) }> }>
+}"""
+
+
+def test_kernels_of_subgraphs_are_shown(folder: Path) -> None:
+    """And not those of a branch whose output is a byte shorter."""
+    onnx.save(onnx.parser.parse_model(SUBGRAPHS), folder / "subgraphs.onnx")
+    layouts, entry, files = proven("host", "subgraphs", folder)
+    count, why = ranges.shown(layouts, entry, files)
+    inner = [k for k in range(1, len(layouts)) if layouts[k].steps]
+    assert (count, why) == (sum(len(one.steps) for one in layouts), ())
+    assert len(inner) == 5
+    for k in inner:
+        faulty = replace(layouts[k], steps=tuple(map(shorter, layouts[k].steps)))
+        found, why = ranges.shown((*layouts[:k], faulty, *layouts[k + 1 :]), entry, files)
+        assert found < count
+        assert why
