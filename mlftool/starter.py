@@ -64,7 +64,8 @@ def start(
     uses, as a Bazel workspace. Raises MlfError, also if the folder is not empty."""
     if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
         text = "is there already; a project starts in a new or an empty folder"
-        raise MlfError(Problem("MLF0402", text, str(folder)))
+        hint = f"mlftool init DIR --model {shlex.quote(str(spec.model))}"
+        raise MlfError(Problem("MLF0402", text, str(folder), help=hint))
     name = module_name_of(Path(str(spec.model)))
     bazel = workspace_files(name, rules) if rules else {}
     bundle = compile_modules([spec])

@@ -1,10 +1,9 @@
-"""`mlftool init DIR --model MODEL.onnx`: a new project."""
+"""`mlftool init MODEL.onnx`: a new project, in a folder with the model's name or another."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,8 @@ GROUP = "start"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", metavar="DIR", type=Path, help="a new or an empty folder")
+    add("folder", metavar="DIR", type=Path, nargs="?",
+        help="a new or an empty folder (here, with the model's name)")  # fmt: skip
     add("second", metavar="MODEL.onnx", type=Path, nargs="?", help="as --model, in either order")
     add("--model", metavar="MODEL.onnx|MODEL.tflite", type=Path)
     add("--target", metavar="T", default="cortex-m4", help="the device (cortex-m4)")
@@ -110,13 +110,12 @@ def _folder_and_model(args: argparse.Namespace) -> tuple[Path, Path]:
         return words[words[0] == models[0]], models[0]
     if args.model is not None and len(words) == 1:
         return words[0], args.model
-    command = "mlftool init DIR --model MODEL.onnx"
+    if len(models) == len(words) <= 1 and (named := [*models, *filter(None, [args.model])]):
+        return Path(named[0].stem), named[0]
     if args.model is not None:
         text = f"expected one folder besides --model; got {words[0]} and {words[1]}"
     elif len(words) == 2:
         text = f"expected a folder and a model; got {words[0]} and {words[1]}"
     else:
-        text = "--model is missing"
-        if models:
-            command = shlex.join(["mlftool", "init", args.folder.stem, "--model", str(args.folder)])
-    raise MlfError(Problem("MLF0400", text, help=command))
+        text = "expected a model, an .onnx or .tflite file" + "".join(f"; got {w}" for w in words)
+    raise MlfError(Problem("MLF0400", text, help="mlftool init DIR --model MODEL.onnx"))

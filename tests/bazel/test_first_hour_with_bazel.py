@@ -23,7 +23,7 @@ SIZES = (
     'mlf_diff_test(name = "diff", baseline = "facts.json", facts = FACTS)',
 )
 COMMANDS = (
-    "mlftool init doorbell --model doorbell.onnx --workspace mlftool",
+    "mlftool init doorbell.onnx --workspace mlftool",
     "cd doorbell",
     "bazel test @models//...",
     "bazel run @models//doorbell:report",

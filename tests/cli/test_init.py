@@ -101,6 +101,25 @@ def test_folder_and_model_in_either_order(
     assert made[0]["files"] == made[1]["files"]
 
 
+@pytest.mark.parametrize("words", [["in/gait.onnx"], ["--model", "in/gait.onnx"]])
+def test_a_model_alone_names_the_folder(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """In the current folder; what is there already stays, and the help says how to go on."""
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    shutil.copy(GESTURE, "in/gait.onnx")
+    data = init(capsys, *words, "--target", "host")
+    enter, run = (str(command) for command in list(data["commands"]))  # type: ignore[call-overload]
+    assert (data["folder"], enter) == ("gait", "cd gait")
+    said = refused(capsys, *words)
+    assert said.startswith("gait: error[MLF0402]: is there already")
+    assert said.endswith("help: mlftool init DIR --model in/gait.onnx\n")
+    monkeypatch.chdir("gait")
+    assert main(shlex.split(run)[1:]) == 0
+
+
 def test_shapes_that_the_model_leaves_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +181,9 @@ def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "is there already" in refused(capsys, tmp_path / "full", "--model", GESTURE)
     assert "is there already" in refused(capsys, tmp_path / "x.onnx", "--model", GESTURE)
     assert "MLF0402" in refused(capsys, tmp_path / "x.onnx" / "p", "--model", GESTURE)
-    assert "mlftool init x --model " in refused(capsys, tmp_path / "x.onnx")
+    assert "MLF0201" in refused(capsys, tmp_path / "none.onnx")
+    assert "expected a model, an .onnx or .tflite file; got" in refused(capsys, tmp_path / "full")
+    assert "expected a model, an .onnx or .tflite file\n" in refused(capsys)
     assert "got a and b" in refused(capsys, "a", "b")
     both = refused(capsys, tmp_path / "p", GESTURE, "--model", GESTURE)
     assert "expected one folder besides --model" in both

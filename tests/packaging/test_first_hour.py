@@ -89,7 +89,7 @@ COMMANDS = (
     "mlftool check doorbell.onnx",
     "mlftool profle doorbell.onnx",
     "mlftool profile doorbell.onnx",
-    "mlftool init doorbell --model doorbell.onnx",
+    "mlftool init doorbell.onnx",
     "cd doorbell",
     "mlftool run doorbell.onnx --on cortex-m4 --inputs doorbell.npz --expect doorbell.npz",
     "mlftool build models.yaml -j 1",
