@@ -18,7 +18,7 @@ from mlftool.codegen.relay import relay_text
 from mlftool.errors import ArgumentError, MlfError, Problem, did_you_mean
 from mlftool.frontends.load import load_model, read_bytes
 from mlftool.frontends.models import TFLite, imported, model_name, opened
-from mlftool.frontends.tflite.model import is_tflite
+from mlftool.frontends.tflite.model import DOWNLOAD, is_tflite
 from mlftool.frozen import field, frozen, replace
 from mlftool.ir import dtype as dtypes
 from mlftool.ir.graph import Graph
@@ -282,7 +282,7 @@ def from_onnx(
             model = onnx.load_model_from_string(model)
         except (DecodeError, ValueError):
             text = "is not an ONNX model: its bytes do not parse"
-            raise MlfError(Problem("MLF0202", text)) from None
+            raise MlfError(Problem("MLF0202", text, help=DOWNLOAD)) from None
     if shape is not None and not isinstance(shape, Mapping):
         raise wrong("shape", shape, "a mapping from names of inputs to extents")
     if not isinstance(model, (ModelProto, str, os.PathLike)):

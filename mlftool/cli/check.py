@@ -46,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     form = "json" if args.json else args.format or "text"
     if args.json and args.format not in (None, "json"):
-        raise MlfError(Problem("MLF0405", f"--json and --format {args.format}"))
+        raise MlfError(
+            Problem("MLF0405", f"--json and --format {args.format}", help="give one of them")
+        )
     is_model = args.file.suffix in MODEL_SUFFIXES
     if not is_model:
         _refuse_of_models(args)

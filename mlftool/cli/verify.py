@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlftool.cli.terminal import put, said
 from mlftool.errors import MlfError, Problem, one_line
+from mlftool.frozen import replace
 from mlftool.width import how_many
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
 def checked(path: Path) -> dict[str, Certificate]:
     """The certificate of each module. Raises MlfError with everything that does not hold."""
     from mlftool.mlf import archive, read_tar
+    from mlftool.mlf.strict import AGAIN
     from mlftool.proof import certificate
 
     file, bundle = str(path), read_tar(path)
@@ -54,6 +56,8 @@ def checked(path: Path) -> dict[str, Certificate]:
         found[m.name] = certificate.decode(m.files[own], file, own)
         for text in certificate.faults(found[m.name], m, record.shared):
             problems.append(Problem(certificate.BROKEN, text, file, path=own))
+        if problems and not problems[-1].help:
+            problems[-1] = replace(problems[-1], help=AGAIN)
     if problems:
         raise MlfError(problems)
     return found

@@ -128,6 +128,10 @@ def _of_nodes(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
             yield from _of_graph(inner)
 
 
+COPY = "is the copy complete? if so, export the model and its data again"
+EXPORT = "export the model again, as onnx.save(..., save_as_external_data=True) does"
+
+
 class _External:
     """Brings external data into a model: from declared files, else from the model's folder."""
 
@@ -139,7 +143,9 @@ class _External:
         self.files: dict[str, bytes] = {}
         self.used = 0
         if len(self.declared) != len(data_files):
-            raise MlfError(Problem("MLF0203", "two --data files have the same name", str(path)))
+            help = "a model has its data in files of different names; give each of them once"
+            text = "two --data files have the same name"
+            raise MlfError(Problem("MLF0203", text, str(path), help=help))
 
     def load(self, model: ModelProto) -> None:
         """Fill in every external tensor. Raises MlfError with all that cannot be."""
@@ -150,7 +156,7 @@ class _External:
             keys = {e.key: e.value for e in tensor.external_data}
             try:
                 if len(keys) != len(tensor.external_data):
-                    raise FileError("has a key twice")
+                    raise FileError("has a key twice", help=EXPORT)
                 tensor.raw_data = self._bytes(keys)
             except FileError as error:
                 text = f"external data '{keys.get('location', '')[:200]}' {error}"
@@ -164,31 +170,34 @@ class _External:
             raise MlfError(problems)
         for file in self.declared.values():
             if not os.path.isfile(file):  # and no tensor is in it
-                raise MlfError(
-                    Problem("MLF0203", "there is no such file of external data", str(file))
+                text, help = (
+                    "there is no such file of external data",
+                    "no tensor is in it: leave it out",
                 )
+                raise MlfError(Problem("MLF0203", text, str(file), help=help))
 
     def _bytes(self, keys: Mapping[str, str]) -> bytes:
         location = keys.get("location", "")
         unknown = sorted(keys.keys() - {"location", "offset", "length", "checksum"})
         if unknown:
-            raise FileError(f"has the unknown key '{unknown[0][:200]}'")
+            raise FileError(f"has the unknown key '{unknown[0][:200]}'", help=EXPORT)
         if location not in self.files:
             self.files[location] = self._read(location)
         data = self.files[location]
         if keys.get("checksum", "") not in ("", hashlib.sha1(data).hexdigest()):
-            raise FileError("does not have the SHA-1 checksum that the model states")
+            raise FileError("does not have the SHA-1 checksum that the model states", help=COPY)
         offset = _number(keys, "offset", 0)
         length = _number(keys, "length", len(data) - offset)
         if offset + max(length, 0) > len(data):
             raise FileError(
                 f"has {len(data)} bytes; expected {length} at offset {offset}"
                 if "length" in keys
-                else f"has {len(data)} bytes; expected more than the offset {offset}"
+                else f"has {len(data)} bytes; expected more than the offset {offset}",
+                help=COPY,
             )
         self.used += length
         if self.used > MAX_BYTES:
-            raise FileError(f"would take more than {MAX_BYTES} bytes in all")
+            raise FileError(f"would take more than {MAX_BYTES} bytes in all", help=EXPORT)
         return data[offset : offset + length]
 
     def _read(self, location: str) -> bytes:
@@ -214,7 +223,7 @@ def _number(keys: Mapping[str, str], key: str, default: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdecimal()) or len(text) > 19:
-        raise FileError(f"has {key} '{text[:40]}'; expected a number of bytes")
+        raise FileError(f"has {key} '{text[:40]}'; expected a number of bytes", help=EXPORT)
     return int(text)
 
 

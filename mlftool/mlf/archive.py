@@ -23,6 +23,7 @@ from mlftool.mlf.records import (
     ModuleRecord,
     TargetString,
 )
+from mlftool.mlf.strict import AGAIN
 
 README = "README.md"
 _RUNTIME, _CRT = "runtime/", "crt/"
@@ -57,7 +58,7 @@ def read(bundle: Bundle, file: str = "") -> Archive:
     about = metadata.member(bundle.files)
     if about is None:
         text = "has no metadata.json, so it is not a Model Library Format archive"
-        raise MlfError(Problem("MLF0502", text, file))
+        raise MlfError(Problem("MLF0502", text, file, help=AGAIN))
     checksums.verify(bundle.files, file)
     version, modules = metadata.decode(bundle.files[about], file, about)
     made = {about, README, checksums.MEMBER}

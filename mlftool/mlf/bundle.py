@@ -18,6 +18,7 @@ from pathlib import Path
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 from mlftool.files import MANIFEST_SUFFIXES, MODEL_SUFFIXES
 from mlftool.frozen import frozen
+from mlftool.mlf.strict import AGAIN
 from mlftool.mlf.untar import TarError, read_folder, read_members
 
 MACHINE_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
@@ -196,7 +197,7 @@ def _replace(path: Path, pieces: Iterable[bytes]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-_AGAIN = "is the copy complete? if so, make the archive again, with mlftool or TVM"
+_AGAIN = f"is the copy complete? if so, {AGAIN}"
 _ARCHIVES = "mlftool compile and TVM's export_model_library_format write archives"
 
 

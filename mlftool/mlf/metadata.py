@@ -25,7 +25,7 @@ from mlftool.mlf.records import (
     Storage,
     TargetString,
 )
-from mlftool.mlf.strict import MAX_SIZE, Checked, decoded
+from mlftool.mlf.strict import AGAIN, MAX_SIZE, Checked, decoded
 
 MEMBER = "metadata.json"
 _NUMBERED = re.compile(r"metadata-([1-9][0-9]{0,3})\.json")
@@ -132,7 +132,7 @@ def decode(
     modules, value = decoded(data, _decode, "MLF0505", file, member)
     if (number := _NUMBERED.fullmatch(member)) and number[1] != str(value["version"]):
         text = f"says version {value['version']}; its name says {number[1]}"
-        raise MlfError(Problem("MLF0505", text, file, path=member))
+        raise MlfError(Problem("MLF0505", text, file, path=member, help=AGAIN))
     return int(value["version"]), modules
 
 

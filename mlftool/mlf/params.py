@@ -20,7 +20,7 @@ import numpy as np
 
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf.interface import numpy_dtype
-from mlftool.mlf.strict import parse_json
+from mlftool.mlf.strict import AGAIN, parse_json
 
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def located(read: Callable[[], T], file: str, member: str) -> T:
     try:
         return read()
     except ValueError as error:
-        raise MlfError(Problem("MLF0508", str(error), file, path=member)) from None
+        raise MlfError(Problem("MLF0508", str(error), file, path=member, help=AGAIN)) from None
 
 
 def _bytes(array: Array) -> bytes:

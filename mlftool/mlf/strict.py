@@ -18,6 +18,7 @@ from mlftool.files import read_plain
 
 T = TypeVar("T")
 Notes = dict[tuple[str, str], None]
+AGAIN = "make the archive again, with mlftool or TVM"  # where one is damaged
 MAX_SIZE = 2**63 - 1  # of anything that is counted in bytes
 MOST_NOTES = 1000  # after which reading stops
 MOST_TEXT = 4096  # characters of a text that is not a tensor's name
@@ -37,7 +38,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def decoded(
-    data: bytes, read: Callable[[Checked], T], code: str, file: str, member: str, help: str = ""
+    data: bytes, read: Callable[[Checked], T], code: str, file: str, member: str, help: str = AGAIN
 ) -> tuple[T, Any]:
     """What `read` makes of an archive's member in JSON, and the JSON. Raises MlfError with every
     problem, under `code`, the last with the `help`."""

@@ -200,4 +200,5 @@ def _bytes_at(elf: ELFFile, address: int, size: int) -> bytes:
 
 
 def _refused(path: Path, text: str) -> MlfError:
-    return MlfError(Problem("MLF0511", text, str(path)))
+    help = "mlftool library FILE.tar -o MODEL.so makes a library that can be run"
+    return MlfError(Problem("MLF0511", text, str(path), help=help))

@@ -182,7 +182,7 @@ def test_run_takes_single_arrays(
         ("build(MODEL, mod_name=42)", "module name '42'; expected lower-case letters"),
         ("build(MODEL, params=42)", "params is int; expected a mapping from names to arrays"),
         ("from_onnx(MODEL, shape=42)", "shape is int; expected a mapping from names of inputs"),
-        ("from_onnx(b'no model')", "is not an ONNX model: its bytes do not parse"),
+        ("from_onnx(b'no model')", "its bytes do not parse\nhelp: is the download complete"),
         ("build('gone.onnx')", "gone.onnx: error[MLF0201]"),
         ("load('gone.tar')", "gone.tar: error[MLF0501]"),
         ("load(MODEL).module(42)", "no module with this name; got '42'"),

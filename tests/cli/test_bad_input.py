@@ -76,6 +76,7 @@ ALSO = {
     ("ops", "file"): [],
     ("init", "*"): ["--model", "good.onnx"],
     ("init", "model"): [],
+    ("init", "second"): ["made"],
     ("library", "*"): ["-o", "made.so"],
     ("library", "output"): [],
     ("micro", "mlf"): ["host"],

@@ -179,5 +179,6 @@ def test_two_declared_files_of_one_name(
 ) -> None:
     flags = ["--data", sandbox / "weights.bin", "--data", store / "weights.bin"]
     assert refusal(sandbox, capsys, *flags) == [
-        "FILE: error[MLF0203]: two --data files have the same name"
+        "FILE: error[MLF0203]: two --data files have the same name",
+        "help: a model has its data in files of different names; give each of them once",
     ]

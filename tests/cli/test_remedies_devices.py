@@ -109,7 +109,7 @@ def test_damage_is_mended_by_making_it_again(code: str, made: Trial) -> None:
     edited(made.folder, name, change)
     if code != "MLF0507":
         edited(made.folder, "checksums.sha256", lambda _: b"")
-    made.says(code, True, line)
+    assert made.says(code, True, line).count("\nhelp: ") == 1
     made.says(code, False, f"{COMPILE} {options}")
     made.says(code, False, line)
 

@@ -59,6 +59,8 @@ def test_external_data(trial: Trial) -> None:
     trial.says("MLF0203", True, COMPILE)
     trial.says("MLF0203", False, f"{COMPILE} --data m.bin")
     (trial.folder / "m.bin").unlink()
+    (trial.folder / "m.bin").write_bytes(data.read_bytes()[:-1])
+    assert "\nhelp: is the copy complete?" in trial.says("MLF0203", True, COMPILE)
     (trial.folder / "m.bin").write_bytes(data.read_bytes())
     trial.says("MLF0203", False, COMPILE)
 

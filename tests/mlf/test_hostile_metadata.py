@@ -14,7 +14,7 @@ from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read, write
 from mlftool.mlf.layout import Layout
 from mlftool.mlf.records import Archive
-from mlftool.mlf.strict import MOST_NOTES, Checked
+from mlftool.mlf.strict import AGAIN, MOST_NOTES, Checked
 
 DELETE = object()
 
@@ -176,7 +176,8 @@ def test_hostile_metadata(name: str) -> None:
         assert any(p == path and message in m for p, m in found), (path, message, listing)
     for problem in caught.value.problems:
         assert (problem.code, problem.file) == ("MLF0505", "a.tar")
-        assert "\n" not in str(problem)
+        assert "\n" not in problem.message
+    assert [p.help for p in caught.value.problems if p.help] == [AGAIN], "said once"
 
 
 @pytest.mark.parametrize(

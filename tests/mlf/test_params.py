@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from mlftool.errors import MlfError
 from mlftool.mlf import params
+from mlftool.mlf.strict import AGAIN
 
 DTYPES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"),
@@ -194,4 +195,4 @@ def check(decode: Callable[[], object], message: str) -> None:
     (problem,) = caught.value.problems
     assert message in problem.message
     assert (problem.code, problem.file, problem.path) == ("MLF0508", "a.tar", "parameters/m.params")
-    assert "\n" not in str(problem)
+    assert str(problem).splitlines()[1:] == [f"help: {AGAIN}"]
