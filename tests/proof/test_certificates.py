@@ -216,7 +216,8 @@ def test_a_malformed_member_is_told_with_its_place(
     certificate["files"][name] = checksums.encode({name: text}).decode()[:64]
     files[own] = json.dumps(certificate).encode()
     assert verified({**files, checksums.MEMBER: checksums.encode(files)}, tmp_path) == 2
-    lines = capsys.readouterr().err.splitlines()
+    *lines, remedy = capsys.readouterr().err.splitlines()
+    assert remedy.startswith("help: ")
     assert all(line.startswith(f"{tmp_path / 'm.tar'}: error[MLF0510]: ") for line in lines), lines
     assert any(member in line or "interface" in line for line in lines), lines
 
