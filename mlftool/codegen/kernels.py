@@ -75,6 +75,7 @@ class Constant:
     ctype: str
     array: Array
     note: str = ""  # for a comment: the tensor it holds
+    alignment: int = 16
 
     @property
     def elements(self) -> int:
@@ -155,7 +156,8 @@ class Writer:
     def __init__(self, program: Program, module: str, path: str = "step") -> None:
         self.program, self.module, self.path = program, module, path
         self.functions: dict[str, Function] = {}
-        self.constants: dict[tuple[str, bytes], Constant] = {}  # by type and digest of contents
+        # By type and digest of contents, and alignment.
+        self.constants: dict[tuple[tuple[str, bytes], int], Constant] = {}
         self.includes: set[str] = {"mlf/kernel.h"}
         self.inner: set[str] = set()
         self.layers: dict[str, list[str]] = {}  # by the function that computes them
@@ -164,7 +166,8 @@ class Writer:
         """Everything that was written, with `steps` as the outermost steps."""
         return Kernels(
             tuple(replace(f, note=f.note + self._others(f)) for f in self.functions.values()),
-            tuple(self.constants.values()),
+            # Small ones side by side have no gaps between them.
+            tuple(sorted(self.constants.values(), key=lambda c: -c.alignment)),
             tuple(sorted(self.includes)),
             steps,
             frozenset(self.inner),
@@ -289,11 +292,11 @@ class Writer:
         """The constant that holds an operand's array; the first to need it names it."""
         array, role = operand.array, operand.name
         assert array is not None
-        key = content_of(operand)
+        key = content_of(operand), operand.alignment
         if key not in self.constants:
             words = {"w": "weights", "b": "bias", "b_inner": "bias_inner"}
             name = f"{self.path}{k}_{words.get(role, role)}"
-            self.constants[key] = Constant(name, operand.ctype, array, note)
+            self.constants[key] = Constant(name, operand.ctype, array, note, operand.alignment)
         return self.constants[key]
 
     def _describe(self, call: Call) -> str:

@@ -7,6 +7,8 @@ each call passes.
 
     for (int32_t p = 0; p < 576; p++)      for (int32_t p = 0; p < layer[0]; p++)     {576, ...}
     for (int32_t p = 0; p < 144; p++)  ->                                             {144, ...}
+
+Many numbers that all fit are int16, half as many bytes.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from mlftool.plan.program import Call, Program
 
 # The parameters that hold numbers of layers: integers and floats.
 TABLES = ("layer", "factors")
+ENOUGH = 128  # numbers of a table for which longer instructions that load two bytes pay
 
 
 def share(program: Program) -> Program:
@@ -75,14 +78,17 @@ class _Table:
         if not self.columns:
             return ()
         values = np.array([c[row].value for c in self.columns], self.dtype)
-        return (Operand(self.name, self.ctype, "const", array=values),)
+        return (Operand(self.name, self.ctype, "const", array=values, alignment=4),)
 
 
 def _merge(kernels: Sequence[Kernel], texts: Sequence[str]) -> list[Kernel]:
     """The kernels of one class, rendering to one text; each gets its own numbers."""
-    whole = _Table(TABLES[0], "int32_t", np.int32, {})
+    rows = list(zip(*(_holes(t) for t in texts), strict=True))
+    differ = [h.value for row in rows if len(set(row)) > 1 for h in row if h.kind != "f"]
+    short = len(differ) >= ENOUGH and all(-(2**15) <= n < 2**15 for n in differ)
+    whole = _Table(TABLES[0], *(("int16_t", np.int16) if short else ("int32_t", np.int32)), {})
     real = _Table(TABLES[1], "float", np.float32, {})
-    columns = zip(*(_holes(t) for t in texts), strict=True)
+    columns = iter(rows)
 
     def fill(hole: Hole) -> str:
         column = next(columns)

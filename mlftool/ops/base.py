@@ -82,6 +82,7 @@ class Operand:
     planned: bool = False  # scratch: in the arena however small it is
     note: str = ""  # const: how weights are packed, for a comment
     holds: str = ""  # const: the tensor that is packed, unless it is a contraction's weights
+    alignment: int = 16  # const: in bytes; vectors may load 16
 
     @property
     def local(self) -> bool:
