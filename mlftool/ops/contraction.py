@@ -334,17 +334,20 @@ def span(c: Contraction) -> int:
     return highest - lowest
 
 
-def requantize(c: Contraction, q: Quantisation, acc: str, channel: str) -> str:
+def requantize(
+    c: Contraction, q: Quantisation, acc: str, channel: str, here: bool = False, scale: str = ""
+) -> str:
     """C text that turns an accumulator into a stored value, or into a float; the only place that
-    does."""
-    scale = scale_text(q, channel)
+    does. `here`: for few bytes of code, too, without a call; `scale`: a variable that holds it."""
+    scale = scale or scale_text(q, channel)
     if q.to_float:
         return f"((float){acc} * {scale})"
     if q.rounding is not Rounding.EVEN:
         return f"{q.rounding.function}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
     if largest(c, q).max(initial=0) >= 2**31:
         return f"mlf_quantize((float){acc} * {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
-    name = "mlf_requantize" if is_narrow(c, q) else "mlf_requantize_wide"
+    narrow = "mlf_requantize_here" if here else "mlf_requantize"
+    name = narrow if is_narrow(c, q) else "mlf_requantize_wide"
     return f"{name}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
 
 

@@ -37,9 +37,10 @@ MODELS = {
 FEEDS = {name: random_feeds(model, 5) for name, model in MODELS.items()}
 # Characters of all functions, at most: what these models took when this was written, and 100. The
 # floats took 38,581 when all layers were padded to one tile, and 260,664 bytes of flash on
-# Cortex-M4 in place of 140,104.
-MOST_TEXT = {"dense": 32_446, "depthwise": 65_349, "chains": 10_811, "floats": 43_782}
-MOST_TEXT["dilated"] = 23_325
+# Cortex-M4 in place of 140,104. Rows of depthwise layers inside and outside an image are two loops
+# since vww takes half as long.
+MOST_TEXT = {"dense": 32_446, "depthwise": 68_680, "chains": 10_811, "floats": 43_782}
+MOST_TEXT["dilated"] = 25_420
 
 
 def made(module: str, name: str, target: str, optimize: str) -> Job:
@@ -74,7 +75,7 @@ def test_fewer_functions_and_less_text(name: str) -> None:
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
 )
-@pytest.mark.parametrize("name", ["dense", "chains"])
+@pytest.mark.parametrize("name", ["dense", "depthwise", "chains"])
 def test_on_its_core(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(MODELS[name], path)

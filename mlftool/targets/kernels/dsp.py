@@ -108,14 +108,13 @@ def entries_of(
     rows: int,
     width: int,
     finish: Form | None,
-    always: bool = False,
 ) -> tuple[list[Stored], bool]:
     """`stores`, but where the last pixel has no second or third one it is stored again, as pixels
     `q1` and `q2`, which need no condition, unless the store reads what it replaces; and whether
-    that is so. `always`: also if no pixel is left over."""
+    that is so."""
     requantised = finish.text if finish else partial(requantize, c, q)
     entries = stores(c, q, rows, width, width, requantised)
-    if rows == 1 or (c.pixels % rows == 0 and not always) or entries[0].store.inplace:
+    if rows == 1 or c.pixels % rows == 0 or entries[0].store.inplace:
         return entries, False
     again = list(entries[:width])
     for j in range(1, rows):

@@ -21,10 +21,20 @@ from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number, numbers
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, largest, requantize
+from mlftool.ops.contraction import (
+    Contraction,
+    Quantisation,
+    Stored,
+    is_narrow,
+    largest,
+    pad_rows,
+    requantize,
+    scale_text,
+    stores,
+)
 from mlftool.ops.nibbles import are_nibbles, joined
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.dsp import TOTALS, WIDEN, entries_of, paired, quads, zeros_of
+from mlftool.targets.kernels.dsp import TOTALS, WIDEN, paired, quads, zeros_of
 from mlftool.targets.kernels.dsp_depthwise import plane_of
 from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants, scale_of, walk
 
@@ -46,18 +56,24 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
         return None
     lowered = raised and q.rounding is Rounding.EVEN and _normal(q, raised)
     q = replace(q, factor=np.ldexp(q.factor, -raised)) if lowered else q
-    entries, twice = entries_of(c, q, rows, width, None, always=True)
+    q = _by_channel(c, q) if c.pixels == 1 and rows == 2 else q
+    single = q.rounding is Rounding.EVEN and q.scale.size == c.oc
+    stream = single and rows == 2 and not raised and not zeros
+    entries, twice = _entries(c, q, rows, width, stream)
     store = entries[0].store
+    twins = ordered and rows == 2 and not raised and not zeros
     column = -(-c.depth // 4) * 4
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column, planned=True)
     order = walk(c, rows, column, columns, store.operands)
     bias = bias_of(c, q, width) << raised
     end = -(-c.pixels // rows) * rows
+    apart = {"w": w, "b": bias, "scale": scale_of(q, width)}
+    arrays = {"w": _stream(w, bias, pad_rows(q.factor, width))} if stream else apart
     return Tile(
         "dsp.small_nibbles" if raised else "dsp.small_pairs",
         "dsp_small_pairs.c.j2",
         c,
-        constants(w=w, b=bias, scale=scale_of(q, width), **zeros),
+        constants(**arrays, **zeros),
         order.scratch,
         store,
         {
@@ -66,7 +82,11 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
             "column": Number(column),
             "rest": Number(column - c.depth),
             "stores": entries,
-            "widen": WIDEN[ordered],
+            "widen": "mlf_widen_s8_twins" if twins else WIDEN[ordered],
+            "twins": twins,
+            "stream": stream,
+            "ordered": ordered,
+            "several": c.batch > 1,
             "fill": q.x_zero_point,
             "nibbles": bool(raised),
             "top": raised == TOP,
@@ -84,6 +104,38 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
         walk=order,
         small=True,
     )
+
+
+def _stream(w: Array, bias: Array, scale: Array) -> Array:
+    """uint32: of each two channels their biases, the bits of their scales and their weights."""
+    first = (a.view(np.uint32).reshape(-1, 2) for a in (bias.astype(np.int32), scale))
+    return np.concatenate([*first, w.reshape(-1, w.size * 2 // bias.size)], axis=1).reshape(-1)
+
+
+def _by_channel(c: Contraction, q: Quantisation) -> Quantisation:
+    """With a scale for each of a dense layer's few channels, as convolutions have: one function."""
+    scale, factor = (np.broadcast_to(a, (c.oc, *a.shape[1:])) for a in (q.scale, q.factor))
+    return replace(q, scale=scale, factor=factor)
+
+
+def _entries(
+    c: Contraction, q: Quantisation, rows: int, width: int, stream: bool
+) -> tuple[list[Stored], bool]:
+    """`stores` from elements `at<j>` of the output, with variables `scale<b>` in a `stream`; and whether a missing second pixel, which needs
+    no condition then, is the first one again: unless the store reads what it replaces."""
+    given = stores(c, q, rows, width, width)
+    here = rows == 2 and not given[0].statements
+    twice, entries = rows == 2 and not given[0].store.inplace, []
+    for k, entry in enumerate(given):
+        j, b = divmod(k, width)
+        channel = f"oc + {b}" if b else "oc"
+        index = f"at{j} + {b}" if b else f"at{j}"
+        index = index if rows == 2 else entry.index
+        value = requantize(c, q, f"acc{j}{b}", channel, here, f"scale{b}" if stream else "")
+        text = f"({c.v.y.dtype.c}){value}"
+        guard = given[b].guard if twice else entry.guard
+        entries.append(Stored(guard, index, Store(c.v, text, index, channel)))
+    return entries, twice
 
 
 def _header(nibbles: bool, rows: int) -> str:
@@ -126,19 +178,27 @@ _WEIGHTS = {SIXTEENTH: sixteenths, TOP: topped}
 _PER_PRODUCT = {0: 1.0, SIXTEENTH: 1.5, TOP: 1.1}
 
 
+# Taps of a 3x3 window as SXTB16 makes of two words: two of each row, the last of two rows; and one.
+_BY_SXTB16 = [0, 3, 1, 4, 6, 2, 7, 5, 8]
+
+
 @byte_kernel("dsp size", depthwise=True, signed=True)
 def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise, channel by channel and output by output."""
     plane = plane_of(c) if c.batch == 1 else None
     if plane is None:
         return None
-    store = Store(c.v, f"({c.v.y.dtype.c}){requantize(c, q, 'acc', 'c')}", "o", "c")
+    store = Store(c.v, f"({c.v.y.dtype.c}){requantize(c, q, 'acc', 'c', here=True)}", "o", "c")
     size = 2 * plane.elements
+    usual = q.rounding is Rounding.EVEN and not (q.to_float or store.statements)
+    usual = usual and c.kernel == (3, 3) and is_narrow(c, q) and largest(c, q).max() < 2**31
+    weights = plane.weights[:, _BY_SXTB16] if usual else plane.weights
+    numbers_of_store = f"{scale_text(q, 'c')}, {q.y_zero_point}, {q.lo}, {q.hi}"
     return Tile(
         "dsp.small_planes",
         "dsp_small_planes.c.j2",
         c,
-        constants(w=plane.weights, b=bias_of(c, q), scale=q.factor),
+        constants(w=weights, b=bias_of(c, q), scale=q.factor),
         [Operand("plane", "int16_t", "scratch", bytes=size, planned=True)],
         store,
         {
@@ -148,9 +208,10 @@ def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
             "apart": plane.phases > 1,
             "fill": q.x_zero_point,
             "store": store,
+            "windows": numbers_of_store if usual else "",
         },
         cost=c.macs * 2.2 + c.pixels * c.oc * 26.0 + c.oc * 6.0 * c.inputs[0] * c.inputs[1],
-        header="mlf/dsp.h",
+        header="mlf/dsp_windows.h" if usual else "mlf/dsp.h",
         overtakes=plane.overtakes,
         small=True,
     )
