@@ -121,8 +121,9 @@ def _by_channel(c: Contraction, q: Quantisation) -> Quantisation:
 def _entries(
     c: Contraction, q: Quantisation, rows: int, width: int, stream: bool
 ) -> tuple[list[Stored], bool]:
-    """`stores` from elements `at<j>` of the output, with variables `scale<b>` in a `stream`; and whether a missing second pixel, which needs
-    no condition then, is the first one again: unless the store reads what it replaces."""
+    """`stores` from elements `at<j>` of the output, with variables `scale<b>` in a `stream`; and
+    whether a missing second pixel, which needs no condition then, is the first one again: unless
+    the store reads what it replaces."""
     given = stores(c, q, rows, width, width)
     here = rows == 2 and not given[0].statements
     twice, entries = rows == 2 and not given[0].store.inplace, []
@@ -191,7 +192,8 @@ def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
     store = Store(c.v, f"({c.v.y.dtype.c}){requantize(c, q, 'acc', 'c', here=True)}", "o", "c")
     size = 2 * plane.elements
     usual = q.rounding is Rounding.EVEN and not (q.to_float or store.statements)
-    usual = usual and c.kernel == (3, 3) and is_narrow(c, q) and largest(c, q).max() < 2**31
+    usual = usual and c.kernel == (3, 3) and plane.inner.n_out < 2**15
+    usual = usual and is_narrow(c, q) and largest(c, q).max() < 2**31
     weights = plane.weights[:, _BY_SXTB16] if usual else plane.weights
     numbers_of_store = f"{scale_text(q, 'c')}, {q.y_zero_point}, {q.lo}, {q.hi}"
     return Tile(
