@@ -86,7 +86,8 @@ def _merge(kernels: Sequence[Kernel], texts: Sequence[str]) -> list[Kernel]:
     rows = list(zip(*(_holes(t) for t in texts), strict=True))
     differ = [h.value for row in rows if len(set(row)) > 1 for h in row if h.kind != "f"]
     short = len(differ) >= ENOUGH and all(-(2**15) <= n < 2**15 for n in differ)
-    whole = _Table(TABLES[0], *(("int16_t", np.int16) if short else ("int32_t", np.int32)), {})
+    ctype, dtype = ("int16_t", np.int16) if short else ("int32_t", np.int32)
+    whole = _Table(TABLES[0], ctype, dtype, {})
     real = _Table(TABLES[1], "float", np.float32, {})
     columns = iter(rows)
 
