@@ -101,11 +101,16 @@ def _per_channel(e: Editor, given: str, data: str, node: Node) -> Array | None:
         return None
     if value.dtype not in (np.float32, np.float64) or value.ndim > len(type_.shape):
         return None
-    axis = 1 if is_a(source, Trait.SPATIAL) else len(type_.shape) - 1
+    axis = _channels(source, len(type_.shape))
     shape = (1,) * (len(type_.shape) - value.ndim) + value.shape
     if any(extent != 1 for k, extent in enumerate(shape) if k != axis):
         return None
     return value.astype(np.float64).reshape(-1)
+
+
+def _channels(contraction: Node, rank: int) -> int:
+    """The axis of its result, of so many axes, that its output channels are."""
+    return 1 if is_a(contraction, Trait.SPATIAL) else rank - 1
 
 
 def _contraction(e: Editor, name: str) -> Node | None:
@@ -129,6 +134,10 @@ def _fold(e: Editor, node: Node, affine: Affine) -> None:
     source = _contraction(e, affine.data)
     c = contracts(source)
     if source is None or c is None:
+        return
+    # A normalisation's channels are axis 1, which are no columns of a stack of matrices.
+    rank = len(e.types[affine.data].shape)
+    if not is_a(node, Trait.ELEMENTWISE) and _channels(source, rank) != 1:
         return
     weights = e.consts[source.inputs[c.weights]]
     axis, groups = c.axis(source.attrs, weights.ndim), c.groups(source.attrs)
