@@ -2,7 +2,7 @@
 #ifndef MLF_DSP_WINDOWS_H_
 #define MLF_DSP_WINDOWS_H_
 
-#include "dsp.h"
+#include "dsp_small.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,7 +51,7 @@ MLF_INLINE void mlf_windows_3x3(const int16_t *at, int32_t count, int32_t width,
         "add %[to], %[to], %[step]\n\t"
         "subs %[last], %[last], #65536\n\t"
         "bpl 1b"
-        : [at] "+r"(at), [to] "+r"(to), [last] "+r"(last), [acc] "=&r"(acc), [x] "=&r"(x),
+        : [at] "+&r"(at), [to] "+&r"(to), [last] "+&r"(last), [acc] "=&r"(acc), [x] "=&r"(x),
           [y] "=&t"(product)
         : [bias] "t"(mlf_float_of_bits((uint32_t)bias)), [scale] "t"(scale), [row0] "r"(row0),
           [row1] "r"(row1), [row2] "r"(row2), [odd01] "r"(odd01), [width] "r"(2 * width),

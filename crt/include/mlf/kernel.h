@@ -198,25 +198,6 @@ MLF_SHARED int32_t mlf_requantize(int32_t acc, float scale, int32_t zero_point, 
   return mlf_clamp_i32(mlf_round_even((float)acc * scale) + zero_point, low, high);
 }
 
-/* The same in a place of its own, also for few bytes of code: a store of a loop that many layers
- * share. */
-MLF_INLINE int32_t mlf_requantize_here(int32_t acc, float scale, int32_t zero_point, int32_t low,
-                                       int32_t high) {
-#if defined(MLF_SATURATES) && defined(__ARM_FP) && (__ARM_FP & 4)
-  float product;
-  __asm__("vmov %0, %1\n\t"
-          "vcvt.f32.s32 %0, %0\n\t"
-          "vmul.f32 %0, %0, %2\n\t"
-          "vcvtr.s32.f32 %0, %0\n\t"
-          "vmov %1, %0"
-          : "=&t"(product), "+r"(acc)
-          : "t"(scale));
-  return mlf_clamp_i32(acc + zero_point, low, high);
-#else
-  return mlf_requantize(acc, scale, zero_point, low, high);
-#endif
-}
-
 /* add + the upper half of the 64-bit product a * m. */
 static inline int32_t mlf_multiply_high(int32_t a, int32_t m, int32_t add) {
 #if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP && !defined(MLF_PORTABLE_DSP)

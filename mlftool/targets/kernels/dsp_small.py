@@ -141,7 +141,8 @@ def _entries(
 
 def _header(nibbles: bool, rows: int) -> str:
     """Where the sums of so many pixels are."""
-    return f"mlf/dsp{'_nibbles' if nibbles else '_pairs' if rows == 2 else ''}.h"
+    sums = f"mlf/dsp{'_nibbles' if nibbles else '_pairs' if rows == 2 else ''}.h"
+    return f"{sums} mlf/dsp_small.h" if rows == 2 else sums
 
 
 def _raised(c: Contraction, q: Quantisation) -> int:
@@ -213,7 +214,7 @@ def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
             "windows": numbers_of_store if usual else "",
         },
         cost=c.macs * 2.2 + c.pixels * c.oc * 26.0 + c.oc * 6.0 * c.inputs[0] * c.inputs[1],
-        header="mlf/dsp_windows.h" if usual else "mlf/dsp.h",
+        header="mlf/dsp_windows.h" if usual else "mlf/dsp_small.h",
         overtakes=plane.overtakes,
         small=True,
     )
