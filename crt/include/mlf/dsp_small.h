@@ -27,11 +27,11 @@ MLF_INLINE int32_t mlf_requantize_here(int32_t acc, float scale, int32_t zero_po
 #endif
 }
 
-/* mlf_dot_2x2 for two pixels of which four values each alternate in `x`, until `end`: fourteen
+/* mlf_dot_2x2 for two pixels of which four values each alternate in `x`, until `stop`: fourteen
  * instructions for sixteen products, since one LDM loads what two pixels have of a step. */
 #if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
 /* clang-format off */
-#define MLF_DOTS_2X2(w, x, end, l0, a0, l1, a1) \
+#define MLF_DOTS_2X2(w, x, stop, l0, a0, l1, a1) \
   do { \
     uint32_t wa_, wb_; \
     register uint32_t x0_ __asm__("r4"); \
@@ -47,17 +47,17 @@ MLF_INLINE int32_t mlf_requantize_here(int32_t acc, float scale, int32_t zero_po
         "sxtb16 %[wa], %[wa]\n\tsxtb16 %[wb], %[wb]\n\t" \
         MLF_SMLAD_(low0, xa, wa) MLF_SMLAD_(low1, xc, wa) \
         MLF_SMLAD_(low0, xb, wb) MLF_SMLAD_(low1, xd, wb) \
-        "cmp %[at], %[stop]\n\tbne 1b" \
-        : [from] "+&r"(w), [at] "+&r"(x), [low0] "+&r"(l0), [all0] "+&r"(a0), [low1] "+&r"(l1), \
-          [all1] "+&r"(a1), [wa] "=&r"(wa_), [wb] "=&r"(wb_), [xa] "=&r"(x0_), [xb] "=&r"(x1_), \
+        "cmp %[at], %[end]\n\tbne 1b" \
+        : [from] "+r"(w), [at] "+r"(x), [low0] "+r"(l0), [all0] "+r"(a0), [low1] "+r"(l1), \
+          [all1] "+r"(a1), [wa] "=&r"(wa_), [wb] "=&r"(wb_), [xa] "=&r"(x0_), [xb] "=&r"(x1_), \
           [xc] "=&r"(x2_), [xd] "=&r"(x3_) \
-        : [stop] "r"(end) \
+        : [end] "r"(stop) \
         : "memory", "cc"); \
   } while (0)
 /* clang-format on */
 #else
-#define MLF_DOTS_2X2(w, x, end, l0, a0, l1, a1) \
-  for (; (x) != (end); (x) += 8) { \
+#define MLF_DOTS_2X2(w, x, stop, l0, a0, l1, a1) \
+  for (; (x) != (stop); (x) += 8) { \
     const uint32_t wa = *(w)++; \
     const uint32_t wb = *(w)++; \
     a0 = mlf_smlad(mlf_load32_aligned(x), wa, a0); \
