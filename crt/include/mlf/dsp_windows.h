@@ -11,35 +11,35 @@ extern "C" {
 /* `count` windows from `at`, whose rows are `width` elements apart, each `stride` from the one
  * before; outputs are `step` bytes apart. The first two taps of each row are a word, the last ones
  * of two rows are `odd01`. gcc with -Os keeps five words of weights in memory, as it counts
- * instructions and not how often they run; here they stay in registers: twenty-seven instructions
+ * instructions and not how often they run; here they stay in registers: twenty-nine instructions
  * for an output. */
 MLF_INLINE void mlf_windows_3x3(const int16_t *at, int32_t count, int32_t width, int32_t stride,
                                 uint32_t row0, uint32_t row1, uint32_t row2, uint32_t odd01,
                                 uint32_t odd2, int32_t bias, int8_t *to, int32_t step, float scale,
                                 int32_t zero_point, int32_t low, int32_t high) {
-#if MLF_DSP && defined(MLF_SATURATES) && defined(__ARM_FP) && (__ARM_FP & 4)
+#if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__) && defined(MLF_SATURATES) && \
+    defined(__ARM_FP) && (__ARM_FP & 4)
   if (MLF_SATURATES(low, high) && __builtin_constant_p(zero_point)) {
     int32_t acc, x;
     uint32_t last = mlf_pair_s16((int32_t)odd2, count - 1); /* there is no register more */
-    float product;
+    float product, place = mlf_float_of_bits((uint32_t)(uintptr_t)to);
     __asm__ volatile(
         "1:\n\t"
         "vmov %[acc], %[bias]\n\t"
         "ldr %[x], [%[at]]\n\t"
         "smlad %[acc], %[x], %[row0], %[acc]\n\t"
-        "ldrh %[x], [%[at], #4]\n\t"
-        "add %[at], %[at], %[width]\n\t"
-        "smlabb %[acc], %[x], %[odd01], %[acc]\n\t"
-        "ldr %[x], [%[at]]\n\t"
+        "ldr %[x], [%[at], %[width]]\n\t"
         "smlad %[acc], %[x], %[row1], %[acc]\n\t"
-        "ldrh %[x], [%[at], #4]\n\t"
-        "add %[at], %[at], %[width]\n\t"
-        "smlabt %[acc], %[x], %[odd01], %[acc]\n\t"
-        "ldr %[x], [%[at]]\n\t"
+        "ldr %[x], [%[at], %[width], lsl #1]\n\t"
         "smlad %[acc], %[x], %[row2], %[acc]\n\t"
-        "ldrh %[x], [%[at], #4]\n\t"
-        "add %[at], %[at], %[back]\n\t"
+        "ldrh %[x], [%[at], #4]!\n\t"
+        "smlabb %[acc], %[x], %[odd01], %[acc]\n\t"
+        "ldrh %[x], [%[at], %[width]]\n\t"
+        "smlabt %[acc], %[x], %[odd01], %[acc]\n\t"
+        "ldrh %[x], [%[at], %[width], lsl #1]\n\t"
         "smlabb %[acc], %[x], %[last], %[acc]\n\t"
+        "vmov %[x], %[next]\n\t"
+        "add %[at], %[at], %[x]\n\t"
         "vmov %[y], %[acc]\n\t"
         "vcvt.f32.s32 %[y], %[y]\n\t"
         "vmul.f32 %[y], %[y], %[scale]\n\t"
@@ -47,15 +47,19 @@ MLF_INLINE void mlf_windows_3x3(const int16_t *at, int32_t count, int32_t width,
         "vmov %[acc], %[y]\n\t"
         "add %[acc], %[acc], %[zero]\n\t"
         "ssat %[acc], #8, %[acc]\n\t"
-        "strb %[acc], [%[to]]\n\t"
-        "add %[to], %[to], %[step]\n\t"
+        "vmov %[x], %[to]\n\t"
+        "strb %[acc], [%[x]]\n\t"
+        "vmov %[acc], %[step]\n\t"
+        "add %[x], %[x], %[acc]\n\t"
+        "vmov %[to], %[x]\n\t"
         "subs %[last], %[last], #65536\n\t"
         "bpl 1b"
-        : [at] "+&r"(at), [to] "+&r"(to), [last] "+&r"(last), [acc] "=&r"(acc), [x] "=&r"(x),
+        : [at] "+&r"(at), [to] "+&t"(place), [last] "+&r"(last), [acc] "=&r"(acc), [x] "=&r"(x),
           [y] "=&t"(product)
         : [bias] "t"(mlf_float_of_bits((uint32_t)bias)), [scale] "t"(scale), [row0] "r"(row0),
           [row1] "r"(row1), [row2] "r"(row2), [odd01] "r"(odd01), [width] "r"(2 * width),
-          [back] "r"(2 * stride - 4 * width), [step] "r"(step), [zero] "n"(zero_point)
+          [next] "t"(mlf_float_of_bits((uint32_t)(2 * stride - 4))),
+          [step] "t"(mlf_float_of_bits((uint32_t)step)), [zero] "n"(zero_point)
         : "memory", "cc");
     return;
   }
