@@ -52,6 +52,8 @@ class Judge:
             if want.dtype.kind == "f":
                 finite = np.abs(want[np.isfinite(want)].astype(np.float64))
                 room = room + TOLERANCE * max(1.0, float(finite.max(initial=0.0)))
+            if want.dtype == np.float16:  # rounded from a float32 that is rounded, too
+                room = room + np.spacing(np.abs(want)).astype(np.float64)
             beyond = off > room
             if not beyond.any():
                 return ""
