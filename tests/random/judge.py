@@ -52,9 +52,9 @@ class Judge:
             if want.dtype.kind == "f":
                 finite = np.abs(want[np.isfinite(want)].astype(np.float64))
                 room = room + TOLERANCE * max(1.0, float(finite.max(initial=0.0)))
-            if want.dtype == np.float16:  # rounded from a float32 that is rounded, too
-                room = room + np.spacing(np.abs(want)).astype(np.float64)
             beyond = off > room
+            if want.dtype == np.float16 and rare(beyond):
+                beyond = off > room + np.spacing(np.abs(want)).astype(np.float64)
             if not beyond.any():
                 return ""
         at = int(np.argmax(np.where(beyond, off, -1)))
@@ -91,6 +91,12 @@ class Judge:
                 # A constant is not rounded, and may be the scales of a Resize.
                 arrays[name] = array if node.op_type == "Constant" else noisy(array, rng)
         return {n: arrays[n] for n in self.names}
+
+
+def rare(beyond: Array) -> bool:
+    """Whether so few elements of a float16 tensor differ as lie beside a tie, where a float32 that
+    is rounded itself decides; other rounding would change half of them."""
+    return int(beyond.sum()) <= max(1, beyond.size // 200)
 
 
 def normalises(node: onnx.NodeProto, arrays: Mapping[str, Array]) -> bool:

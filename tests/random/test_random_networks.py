@@ -135,6 +135,18 @@ def test_what_a_rounding_parts_may_be_equal() -> None:
     assert spread.astype(bool).tolist() == [[True, True, False], [True, True, False]]
 
 
+def test_other_rounding_of_halves_is_found() -> None:
+    """A neighbour of one float16 is a tie, of every second one another rounding."""
+    g = Grower(np.random.default_rng(1))
+    g.add("Relu", g.input(np.float16, (40, 10)))
+    judge = Judge(g.network("halves", samples=1))
+    (want,) = judge.expected[0].items()
+    beside = np.nextafter(want[1], np.float16(9))
+    for step, found in ((400, False), (2, True)):
+        got = np.where(np.arange(400).reshape(40, 10) % step == 0, beside, want[1])
+        assert bool(judge.wrong([{want[0]: got}])) == found
+
+
 def test_work_apart_may_end_its_process() -> None:
     assert apart(lambda: [np.float32(2)]) == [np.float32(2)]
     assert apart(os.abort) is None
