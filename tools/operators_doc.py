@@ -49,8 +49,8 @@ the operator's record says.
 
 * Resize with `align_corners` and a fractional `n * scale`: the last coordinate is `n * scale - 1`,
   as the standard's case `resize_downsample_scales_linear_align_corners` has it.
-* Resize of an axis whose extent stays: with a crop or a scale such as 1.3 of 3, elements are moved
-  as on any axis; onnxruntime copies them.
+* Resize of an axis whose extent stays: with a crop or a scale such as 1.3 of 3, which may come from
+  `keep_aspect_ratio_policy`, elements are moved as on any axis; onnxruntime copies them.
 * Antialiased Resize of int8: results are cut off at -128 and 127; onnxruntime's at 0 and 255, and
   then wrap.
 * Antialiased Resize with a crop of the axes 1 and 2: elements outside the image have the

@@ -80,6 +80,10 @@ def cases() -> Iterator[Case]:
         yield case(
             policy, shape, sizes=[9, 9], axes=[2, 3], mode="linear", keep_aspect_ratio_policy=policy
         )
+        for mode in ("linear", "cubic"):  # 28 / 25 of 4 is 4 again, which onnxruntime copies
+            stays = {"sizes": [28, 4], "axes": [2, 3], "mode": mode, "antialias": 1}
+            stays |= {"keep_aspect_ratio_policy": policy, "oracle": "reference"}
+            yield case(f"stays_{policy}_{mode}", (1, 1, 25, 4), **stays)
     crop = {
         "coordinate_transformation_mode": "tf_crop_and_resize",
         "roi": [0, 0, 0.2, 0.4, 1, 1, 0.9, 1.2],

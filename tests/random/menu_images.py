@@ -68,6 +68,12 @@ def any_resize(g: Grower) -> None:
             and min(attrs.get("axes", axes)) >= 0
         ):
             attrs["keep_aspect_ratio_policy"] = g.one("not_larger", "not_smaller")
+            each = [
+                np.float32(n) / np.float32(x.shape[a]) for a, n in zip(axes, sizes, strict=True)
+            ]
+            scale = min(each) if attrs["keep_aspect_ratio_policy"] == "not_larger" else max(each)
+            if scale != 1 and any(round(float(x.shape[a] * scale)) == x.shape[a] for a in axes):
+                raise NotThisError  # onnxruntime copies these elements
         g.add("Resize", x, roi, None, g.const(sizes, np.int64), **attrs)
     else:
         scales = [g.one(*SCALES) if a in change else 1.0 for a in axes]
