@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +61,8 @@ def test_simultaneous_loads_agree(tmp_path: Path) -> None:
     for t in threads:
         t.join()
     assert len(set(found)) == 1
-    assert [p.name for p in tmp_path.iterdir()] == [found[0].parent.name]  # no leftovers
+    left = {p.name for p in tmp_path.iterdir()}
+    assert left == {found[0].parent.name, "looked-for-room"}  # nothing half made
 
 
 def test_keys_do_not_run_together() -> None:
@@ -150,3 +153,38 @@ def test_a_cached_program_that_cannot_be_looked_at(tmp_path: Path) -> None:
     with pytest.raises(MlfError) as caught:
         build_once(tmp_path, "key", {}, lambda folder: None, ["n" * 300])
     assert [p.code for p in caught.value.problems] == ["MLF0608"]
+
+
+def test_the_cache_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unused for longest goes first, but nothing of today; a use counts, and other files stay."""
+    monkeypatch.setattr("mlftool.runtime.cache.LIMIT_BYTES", 7 << 17)
+    keys = [key_of([str(k)], {}) for k in range(5)]
+    whole = {"a.o": bytes(1 << 18)}
+
+    def made(key: str) -> None:
+        build_once(tmp_path, key, whole, lambda folder: None, ["a.o"])
+
+    def left() -> list[int]:
+        return [k for k, key in enumerate(keys) if (tmp_path / key).exists()]
+
+    def age(path: Path, days: float) -> None:
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+
+    for days, key in enumerate(keys[:4]):
+        made(key)
+        age(tmp_path / key, days + 2)
+    (tmp_path / "templates").mkdir()
+    (tmp_path / f"{keys[0]}.interrupted").mkdir()
+    for name in ("templates", f"{keys[0]}.interrupted"):
+        age(tmp_path / name, 2)
+    made(keys[3])  # is the last used now
+    made(keys[4])  # looked for room today already
+    assert left() == [0, 1, 2, 3, 4]
+    age(tmp_path / "looked-for-room", 2)
+    shutil.rmtree(tmp_path / keys[4])
+    made(keys[4])
+    assert left() == [0, 3, 4]  # 3.5 of them have room
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name not in keys) == [
+        "looked-for-room",
+        "templates",
+    ]
