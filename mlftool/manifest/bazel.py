@@ -31,6 +31,7 @@ from mlftool.runtime.boards import BOARDS
 
 BUILD_FILES = ("BUILD.bazel", "BUILD")
 HEADER = "# Written from a manifest by mlftool.manifest.bazel; edit the manifest instead.\n\n"
+PUBLIC = "//visibility:public"
 
 
 def literal(value: object, indent: str = "    ") -> str:
@@ -258,7 +259,7 @@ def quantised(manifest: Manifest, model: Model, labels: Labels, prefix: str) -> 
         optimize=model.optimize,
         **given(model, labels),
         # Archives of several models are in packages of their own.
-        **{**common, "visibility": ["//visibility:public"]},
+        **{**common, "visibility": [PUBLIC]},
     )
     return [rule]
 
@@ -299,11 +300,10 @@ def attributes(manifest: Manifest, model: Model, target: str, executor: str) -> 
 
 def for_bazel(model: Model, labels: Labels) -> dict[str, object]:
     """What the manifest says of all the model's targets."""
-    public = ("//visibility:public",)
     return {
         "tags": model.tags,
         "exec_properties": dict(model.exec_properties),
-        "visibility": [labels.absolute(label) for label in model.visibility or public],
+        "visibility": [labels.absolute(label) for label in model.visibility or [PUBLIC]],
     }
 
 
@@ -330,7 +330,6 @@ def archive_calls(
     manifest: Manifest, archive: Archive, labels: Labels, prefix: str = ""
 ) -> list[str]:
     """The calls for an archive of several models."""
-    public = ["//visibility:public"]
     target = base_target(manifest, archive.target)
     models = [manifest.models[name] for name in archive.models]
     calls = [
@@ -351,14 +350,14 @@ def archive_calls(
     modules = [f":{prefix}{model.name}_module" for model in models]
     name, out = f"{prefix}archive", f"{prefix}{archive.target}.tar"
     calls += [
-        call("mlf_package", name=name, out=out, modules=modules, visibility=public),
+        call("mlf_package", name=name, out=out, modules=modules, visibility=[PUBLIC]),
         call(
             "mlf_cc_library",
             name=f"{prefix}{archive.target}",
             archive=f":{name}",
             target=target,
             deps=sorted({labels.absolute(x) for m in models for x in m.backend_deps}),
-            visibility=public,
+            visibility=[PUBLIC],
         ),
     ]
     return calls
@@ -396,9 +395,23 @@ def constant(name: str, comment: str, value: object) -> str:
 SIMULATED = frozenset(BOARDS) | {"host"}
 
 
+def root(manifest: Manifest, rules: str) -> str:
+    """The hub's own package: what all models need, by `bazel run @models//:report`. A model that
+    not everybody may use, or that is tagged "manual", is not in it."""
+    reports = [
+        f"//{model.name}:{name}_report"
+        for model in manifest.models.values()
+        if set(model.visibility) <= {PUBLIC} and "manual" not in model.tags
+        for name in measured(manifest, model)
+    ]
+    call_of_all = call("mlf_summary", name="report", reports=reports, visibility=[PUBLIC])
+    summary = loaded(rules, [call_of_all]) + "\n" if reports else ""
+    return HEADER + summary + 'exports_files(["defs.bzl"])\n'
+
+
 def packages(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
     """Path -> text of every file of the repository."""
-    files = {"BUILD.bazel": HEADER + 'exports_files(["defs.bzl"])\n', "defs.bzl": index(manifest)}
+    files = {"BUILD.bazel": root(manifest, rules), "defs.bzl": index(manifest)}
     labels = Labels(manifest, label)
     models = {m.name: model_calls(manifest, m, labels) for m in manifest.models.values()}
     archives = {a.name: archive_calls(manifest, a, labels) for a in manifest.archives.values()}

@@ -159,7 +159,8 @@ def mlf_manifest_repository(name, manifest):
     ```
 
     The model `keyword` with target `cortex-m4` becomes `@models//keyword:cortex-m4` and the other targets
-    that `mlf_model` makes; `@models//:defs.bzl` has them as lists. The package of each file that
+    that `mlf_model` makes; `@models//:defs.bzl` has them as lists, and `bazel run @models//:report` prints
+    what all of them need (without those tagged `manual` or of limited visibility). The package of each file that
     the manifest names must export it (`exports_files`). An edit of the manifest that does not
     change its meaning rebuilds nothing. If you change an option of a model, or add, rename or
     remove a model, only the targets of that model change, and the packages that load

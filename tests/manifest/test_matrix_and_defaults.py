@@ -80,6 +80,25 @@ def test_bazel_has_the_combinations_too(folder: Path) -> None:
     assert "g-size-workspace-io-mlf-version-7/BUILD.bazel" in files
 
 
+def test_all_models_are_in_one_report(folder: Path) -> None:
+    """`bazel run @models//:report` takes what everybody may use and here can run."""
+    Path("v.npz").touch()
+    tested = "model: gesture_int8.onnx, targets: [host, cortex-m4], test: {vectors: v.npz}"
+    others = {"other": "visibility: ['//app:__pkg__']", "slow": "tags: [manual]"}
+    text = f"{HEAD}  plain: {{model: gesture_int8.onnx}}\n"
+    text += "".join(f"  {name}: {{{tested}, {key}}}\n" for name, key in others.items())
+
+    def own(text: str) -> str:
+        return packages(load(manifest(text)), "//:models.yaml", "")["BUILD.bazel"]
+
+    assert "report" not in own(text)
+    report = own(
+        f"{text}  a: {{{tested}}}\n  b: {{{tested}, visibility: ['//visibility:public']}}\n"
+    )
+    labels = [f"//{name}:{target}_report" for name in "ab" for target in ("host", "cortex-m4")]
+    assert [line.strip(' ",') for line in report.splitlines() if "_report" in line] == labels
+
+
 def test_a_module_name_gets_the_combination(folder: Path) -> None:
     text = "  g: {model: gesture_int8.onnx, module_name: mine, matrix: {optimize: [size]}}\n"
     assert load(manifest(HEAD + text)).models["g-size"].module_name == "mine_size"
