@@ -6,8 +6,7 @@ shapes and values; what onnxruntime refuses, or what is no finite number, is lef
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +15,12 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 from oracle import session as session_of
+from theirs import is_fit, otherwise
 
 Array = np.ndarray[Any, Any]
 Feed = dict[str, Array]
 OPSET = 21
 MOST_ELEMENTS = 1500
-LARGEST = 1e5  # values beyond are not grown on: their errors say nothing
 
 onnxruntime.set_default_logger_severity(4)
 
@@ -104,48 +103,46 @@ def opset_of(model: onnx.ModelProto) -> int:
     return next(i.version for i in model.opset_import if not i.domain)
 
 
-def without_nan(model: onnx.ModelProto, feeds: Sequence[Feed]) -> tuple[Feed, ...]:
-    """The first of the samples, and those others that make no tensor a NaN.
-
-    Networks are grown by what the first sample makes; another may be negative under a root. Whether
-    a NaN is larger than a number the standard does not say: Hardmax and ScatterElements of
-    onnxruntime differ from the reference's there.
-    """
+def values_of(model: onnx.ModelProto, feeds: Sequence[Feed]) -> list[Feed]:
+    """All tensors that the nodes read or make of each sample. Raises what onnxruntime raises, as of
+    a sequence, which needs its type."""
     seen = onnx.ModelProto()
     seen.CopyFrom(model)
     made = [o for n in model.graph.node for o in n.output if o]
     del seen.graph.output[:]
     seen.graph.output.extend(map(helper.make_empty_tensor_value_info, made))
-    try:
-        session = session_of(seen)
-    except Exception:  # a sequence, which needs its type: such networks have no such operators
-        return tuple(feeds[:1])
-    return (feeds[0], *(f for f in feeds[1:] if not any(map(_has_nan, session.run(None, f)))))
+    session = session_of(seen)
+    consts = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    found = [map(np.asarray, session.run(None, feed)) for feed in feeds]
+    return [
+        {**consts, **feed, **dict(zip(made, arrays, strict=True))}
+        for feed, arrays in zip(feeds, found, strict=True)
+    ]
 
 
-def _has_nan(value: Any) -> bool:
-    array = np.asarray(value)
-    return array.dtype.kind == "f" and bool(np.isnan(array).any())
+def fit(model: onnx.ModelProto, feeds: Sequence[Feed]) -> tuple[Feed, ...]:
+    """The first of the samples, and of the others those that could have been the first.
 
-
-def elements_of_a_mean(op: str, shape: Sequence[int], attrs: Mapping[str, Any]) -> int:
-    """How many elements a node normalises together; 0 for operators that do not normalise.
-
-    An element less its own mean is 0. onnxruntime computes `x * scale + (bias - mean * scale)`,
-    rounds both large products, and noise on x cannot tell how far off that is. So networks do not
-    normalise elements one by one.
+    Networks are grown by what the first sample makes; another may be negative under a root, or
+    its sums too large for their type.
     """
-    if op == "InstanceNormalization":
-        return math.prod(shape[2:])
-    if op == "GroupNormalization":
-        return math.prod(shape[1:]) // int(attrs["num_groups"])
-    if op == "BatchNormalization":
-        return math.prod(shape) // max(1, shape[1]) if attrs.get("training_mode") else 0
-    if op in ("LayerNormalization", "SkipLayerNormalization"):
-        return math.prod(shape[attrs.get("axis", -1) :])
-    if op == "MeanVarianceNormalization":
-        return math.prod(shape[a] for a in attrs.get("axes", (0, 2, 3)))
-    return shape[attrs.get("axis", -1)] if op == "LpNormalization" else 0
+    try:
+        values = values_of(model, feeds)
+    except Exception:
+        return tuple(feeds[:1])
+    return (*feeds[:1], *(f for f, v in zip(feeds[1:], values[1:], strict=True) if _fits(model, v)))
+
+
+def _fits(model: onnx.ModelProto, arrays: Feed) -> bool:
+    opset = opset_of(model)
+    return all(map(is_fit, arrays.values())) and not any(
+        otherwise(n.op_type, opset, [arrays.get(i) for i in n.input], attributes(n))
+        for n in model.graph.node
+    )
+
+
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
 class Single:
@@ -248,15 +245,14 @@ class Grower:
         arrays = {v.name: v.array for v in (*self.values, *filter(None, operands))}
         try:
             found = Single(node, arrays, {*self.consts}).run(arrays)
-            alone = elements_of_a_mean(op, arrays[inputs[0]].shape, attrs) == 1
         except Exception as error:
             raise NotThisError(str(error)) from None
-        if alone:
+        if otherwise(op, OPSET, [o.array if o else None for o in operands], attrs):
             raise NotThisError
         for array in found:
             if not 0 < array.size <= MOST_ELEMENTS or array.dtype.kind not in "fiub":
                 raise NotThisError
-            if array.dtype.kind == "f" and not np.all(np.abs(array) < LARGEST):
+            if not is_fit(array):
                 raise NotThisError
         self.nodes.append(node)
         made = [Value(n, a) for n, a in zip(names, found, strict=True)]
@@ -283,7 +279,7 @@ class Grower:
         for _ in range(samples - 1):
             feeds.append({v.name: random_array(self.rng, v.array.dtype, v.shape) for v in used})
         model = make_model(graph)
-        return Network(name, model, without_nan(model, feeds))
+        return Network(name, model, fit(model, feeds))
 
 
 def random_array(rng: np.random.Generator, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:

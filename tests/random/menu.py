@@ -417,9 +417,6 @@ def resize(g: Grower) -> None:
         g.add("Resize", x, None, None, g.const(sizes, np.int64), **attrs)
     else:
         scales = [1.0, 1.0, *(g.one(0.5, 2.0, 1.5, 0.7, 3.0, 1.0) for _ in spatial)]
-        whole = all((n * s).is_integer() for n, s in zip(x.shape, scales, strict=True))
-        if transform == "align_corners" and not whole:
-            raise NotThisError  # onnxruntime takes the whole extent there, the standard n * scale
         g.add("Resize", x, None, g.const(scales, np.float32), **attrs)
 
 

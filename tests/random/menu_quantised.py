@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from grow import Grower, Value
 from onnx import TensorProto
+from theirs import most_of_weights
 from windows import window
 
 
@@ -94,6 +95,7 @@ def quantised_layer(g: Grower) -> None:
 def dynamic(g: Grower) -> None:
     x = g.value(lambda v: v.array.dtype == np.float32 and v.rank == 2)
     y, scale, zero = g.parts("DynamicQuantizeLinear", x, outputs=3)
-    w = g.const(g.rng.integers(-127, 128, size=(x.shape[1], g.whole(1, 6))), np.int8)
+    most = most_of_weights(y.array.dtype)
+    w = g.const(g.rng.integers(-most, most + 1, size=(x.shape[1], g.whole(1, 6))), np.int8)
     product = g.add("MatMulInteger", y, w, zero)
     g.add("Mul", g.add("Cast", product, to=TensorProto.FLOAT), scale)

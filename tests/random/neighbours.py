@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from grow import Array, Feed, Network, session_of, without_nan
+from grow import Array, Feed, Network, fit, session_of
 from onnx import ModelProto, helper
 from onnx.reference import ReferenceEvaluator
-from other import LARGEST, MOST, numbers
+from other import MOST, numbers
+from theirs import is_fit
 
 sys.path.append(str(Path(__file__).parents[1] / "importer"))
 
@@ -76,7 +77,7 @@ def _network(data: bytes, name: str, rng: np.random.Generator) -> Network:
     for info, array in zip(model.graph.output, found, strict=True):
         code = helper.np_dtype_to_tensor_dtype(array.dtype)
         info.CopyFrom(helper.make_tensor_value_info(info.name, code, None))
-    return Network(name, model, without_nan(model, feeds), "neighbours", Neighbours)
+    return Network(name, model, fit(model, feeds), "neighbours", Neighbours)
 
 
 class Neighbours:
@@ -105,6 +106,4 @@ class Neighbours:
 
 
 def _is_good(array: Array) -> bool:
-    if array.dtype.kind not in "fiub" or array.size > MOST:
-        return False
-    return array.dtype.kind != "f" or bool(np.all(np.abs(array.astype(np.float64)) < LARGEST))
+    return array.dtype.kind in "fiub" and array.size <= MOST and is_fit(array)

@@ -17,13 +17,14 @@ from grow import (
     Network,
     NotThisError,
     Single,
-    elements_of_a_mean,
+    attributes,
+    fit,
     inner_names,
     make_model,
     value_info,
-    without_nan,
 )
 from onnx import helper, numpy_helper
+from theirs import is_fit, otherwise
 
 F32, F64, F16 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16)
 SIGNED = tuple(map(np.dtype, ("int8", "int16", "int32", "int64")))
@@ -31,7 +32,6 @@ UNSIGNED = tuple(map(np.dtype, ("uint8", "uint16", "uint32", "uint64")))
 BOOL = np.dtype(np.bool_)
 INT64 = np.dtype(np.int64)
 MOST = 2000  # elements of a tensor
-LARGEST = 1e5
 STEMS = ("t", "model/layer_{}/out:0", "x.{}", "int", "{} {}", "É{}", "/", "return{}", "a-b", "%s{}")
 FIRST_OPSET, LAST_OPSET = 7, 21
 
@@ -121,8 +121,8 @@ class Maker:
         node = helper.make_node(op, operands, names, domain=domain, **attrs)
         try:
             found = Single(node, self.arrays, {*self.consts}, self.opset).run(self.arrays)
-            alone = elements_of_a_mean(op, self.shape(operands[0]), attrs) == 1
-            if alone or not all(map(_is_good, found)):
+            read = [self.arrays.get(o) for o in operands]
+            if otherwise(op, self.opset, read, attrs) or not all(map(_is_good, found)):
                 raise NotThisError
         except Exception as error:
             for name in names:
@@ -136,8 +136,8 @@ class Maker:
     def again(self) -> None:
         """A node that is there once more, with the same operands."""
         node = self.pick(self.nodes)
-        attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        self.do(node.op_type, *node.input, outs=len(node.output), domain=node.domain, **attrs)
+        outs = len(node.output)
+        self.do(node.op_type, *node.input, outs=outs, domain=node.domain, **attributes(node))
 
     # The end.
 
@@ -166,7 +166,7 @@ class Maker:
         feeds = [{i: self.arrays[i] for i in used}]
         feeds.append({i: numbers(self.rng, self.dtype(i), self.shape(i)) for i in used})
         model = make_model(graph, self.opset)
-        return Network(name, model, without_nan(model, feeds))
+        return Network(name, model, fit(model, feeds))
 
     def _shuffled(self) -> list[onnx.NodeProto]:
         """The nodes in another order that is as good."""
@@ -193,9 +193,7 @@ class Maker:
 
 
 def _is_good(array: Array) -> bool:
-    if array.size > MOST or array.dtype.kind not in "fiub" or array.ndim > 6:
-        return False
-    return array.dtype.kind != "f" or bool(np.all(np.abs(array.astype(np.float64)) < LARGEST))
+    return array.size <= MOST and array.dtype.kind in "fiub" and array.ndim <= 6 and is_fit(array)
 
 
 def _read(node: onnx.NodeProto) -> set[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from grow import NotThisError
 from onnx import TensorProto, helper
 from other import F32, Maker
+from theirs import most_of_weights
 
 MS, ML = "com.microsoft", "ai.onnx.ml"
 
@@ -18,11 +19,10 @@ def geometry(m: Maker, spatial: tuple[int, ...]) -> dict[str, Any]:
     attrs: dict[str, Any] = {"kernel_shape": kernel}
     if m.odds(0.5):
         attrs["strides"] = [m.upto(1, 3) for _ in spatial]
-    gaps = any(s > k for s, k in zip(attrs.get("strides", kernel), kernel, strict=True))
     if m.odds(0.5):
         attrs["pads"] = [m.upto(0, k - 1) for k in (*kernel, *kernel)]
     elif m.odds(0.4):
-        attrs["auto_pad"] = "VALID" if gaps else m.pick(("SAME_UPPER", "SAME_LOWER", "VALID"))
+        attrs["auto_pad"] = m.pick(("SAME_UPPER", "SAME_LOWER", "VALID"))
     return attrs
 
 
@@ -223,7 +223,7 @@ def q_operators(m: Maker) -> None:
         raise NotThisError
     x = m.real(2, 4)
     q, scale, zero = eight_bits(m, x)
-    shape = m.shape(q)
+    shape, most = m.shape(q), most_of_weights(m.dtype(q))
     out_zero = m.const(m.upto(0, 20), m.dtype(q))
     out = (m.const(m.rng.uniform(0.02, 0.1)), out_zero)
     kind = m.pick(("layer", "layer", "integer", "ms"))
@@ -235,7 +235,7 @@ def q_operators(m: Maker) -> None:
     elif len(shape) == 4:
         kernel = [m.upto(1, min(3, n)) for n in shape[2:]]
         n = m.upto(1, 5)
-        w = m.const(m.rng.integers(-127, 128, size=(n, shape[1], *kernel)), np.int8)
+        w = m.const(m.rng.integers(-most, most + 1, size=(n, shape[1], *kernel)), np.int8)
         pads = [m.upto(0, k - 1) for k in (*kernel, *kernel)]
         if kind == "integer":
             m.do("ConvInteger", q, w, zero, m.const(0, np.int8), pads=pads)
@@ -255,7 +255,7 @@ def q_operators(m: Maker) -> None:
             pads=pads,
         )
     else:
-        w = m.const(m.rng.integers(-127, 128, size=(shape[1], m.upto(1, 7))), np.int8)
+        w = m.const(m.rng.integers(-most, most + 1, size=(shape[1], m.upto(1, 7))), np.int8)
         if kind == "integer":
             m.do("MatMulInteger", q, w, zero)
         else:

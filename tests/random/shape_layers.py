@@ -8,6 +8,7 @@ from onnx import TensorProto
 from other import F32, Maker, numbers
 from shape_layers_bytes import BYTE_LAYERS
 from shape_parts import Layer, axes_of, group_of, like, there_and_back, window
+from theirs import most_of_weights
 
 REDUCED = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare")
 UNARY = ("Relu", "Sigmoid", "Tanh", "HardSwish", "Erf", "Exp", "Softplus", "Elu", "Gelu", "Sqrt")
@@ -48,7 +49,7 @@ def pool(m: Maker, x: str) -> str:
 
 
 def resize(m: Maker, x: str) -> str:
-    """Of any axes; without what docs/operators.md lists as onnxruntime's own ways."""
+    """Of any axes."""
     shape = m.shape(x)
     mode = m.pick(("nearest", "linear", "linear", "cubic"))
     if mode == "cubic" and len(shape) != 4:
@@ -278,15 +279,16 @@ def recurrent(m: Maker, x: str) -> str:
 def dynamic(m: Maker, x: str) -> str:
     y = m.do("DynamicQuantizeLinear", x, outs=3)
     scale, zero = m.pool[-2:]
+    most = most_of_weights(m.dtype(y))
     if len(m.shape(x)) > 2 and m.odds(0.5):
         c, *spatial = m.shape(x)[1:]
         attrs, group = window(m, tuple(spatial), 3), group_of(m, c)
         shape = (group * m.upto(1, 3), c // group, *attrs["kernel_shape"])
-        w = m.const(m.rng.integers(-127, 128, size=shape), np.int8)
+        w = m.const(m.rng.integers(-most, most + 1, size=shape), np.int8)
         y = m.do("ConvInteger", y, w, zero, group=group, **attrs)
     else:
         shape = (m.shape(x)[-1], m.pick((1, 2, 5, 8)))
-        w = m.const(m.rng.integers(-127, 128, size=shape), np.int8)
+        w = m.const(m.rng.integers(-most, most + 1, size=shape), np.int8)
         y = m.do("MatMulInteger", y, w, zero)
     return m.do("Mul", m.do("Cast", y, to=TensorProto.FLOAT), scale)
 

@@ -21,6 +21,7 @@ from shape_parts import (
     weights,
     window,
 )
+from theirs import most_of_weights
 
 KINDS = (np.int8, np.int8, np.int8, np.uint8, np.uint8, np.int16)
 
@@ -222,9 +223,9 @@ def operator_conv(m: Maker, x: str) -> str:
     out = group * m.upto(1, 4)
     count = out if m.odds(0.5) else 0
     own = np.int8 if kind == np.int8 or m.odds(0.5) else np.uint8
-    info = np.iinfo(own)
-    w = m.const(m.rng.integers(info.min, info.max + 1, (out, c // group, *attrs["kernel_shape"])))
-    w = m.const(m.arrays[w], own)
+    info, most = np.iinfo(own), most_of_weights(kind)
+    low, high = (-most, most) if (own, kind) == (np.int8, np.uint8) else (info.min, info.max)
+    w = m.const(m.rng.integers(low, high + 1, (out, c // group, *attrs["kernel_shape"])), own)
     scales = m.rng.uniform(0.002, 0.02, count or 1)
     zero = np.full(count or 1, m.pick((0, 1, 128)) if own == np.uint8 else 0)
     ws, wz = m.const(scales if count else scales[0]), m.const(zero if count else zero[0], own)
@@ -238,7 +239,8 @@ def operator_product(m: Maker, x: str) -> str:
     q, s, z = quantise(m, x, kind)
     shape = (m.shape(x)[-1], m.pick((1, 2, 3, 5, 8)))
     if m.odds(0.6):
-        w = m.const(m.rng.integers(-127, 128, size=shape), np.int8)
+        most = most_of_weights(kind)
+        w = m.const(m.rng.integers(-most, most + 1, size=shape), np.int8)
         own = m.const(0.01), m.const(m.pick((0, 3)), np.int8)
     else:
         w = m.input([*([m.shape(x)[0]] * (len(m.shape(x)) == 3)), *shape], np.dtype(kind))

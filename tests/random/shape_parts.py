@@ -81,13 +81,10 @@ def window(m: Maker, shape: tuple[int, ...], most: int = 4, dilated: bool = True
         attrs["strides"] = [m.upto(1, 3) for _ in shape]
     if dilated and m.odds(0.25):
         attrs["dilations"] = [m.upto(1, 2) for _ in shape]
-    dilations = attrs.get("dilations", [1] * len(shape))
-    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    gaps = any(s > k for s, k in zip(attrs.get("strides", kernel), spans, strict=True))
     if m.odds(0.6):
         attrs["pads"] = [m.upto(0, s - 1) for s in (*kernel, *kernel)]
     elif m.odds(0.4) and "dilations" not in attrs:
-        attrs["auto_pad"] = "VALID" if gaps else m.pick(("SAME_UPPER", "SAME_LOWER", "VALID"))
+        attrs["auto_pad"] = m.pick(("SAME_UPPER", "SAME_LOWER", "VALID"))
     return attrs
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-import numpy as np
-import onnx
-from grow import Array, Network, inner_names, make_model, session_of, value_info
+from grow import Array, Network, inner_names, make_model, value_info, values_of
 from onnx import helper, numpy_helper
 
 
@@ -58,13 +56,8 @@ def _candidates(network: Network) -> Iterator[Network]:
 
 def _values(network: Network) -> dict[str, Array]:
     """Everything that the nodes make of the first sample."""
-    model = onnx.ModelProto()
-    model.CopyFrom(network.model)
-    names = [o for node in model.graph.node for o in node.output if o]
-    del model.graph.output[:]
-    model.graph.output.extend(helper.make_empty_tensor_value_info(n) for n in names)
-    found = session_of(model).run(None, network.feeds[0])
-    return dict(zip(names, (np.asarray(f) for f in found), strict=True))
+    (found,) = values_of(network.model, network.feeds[:1])
+    return {o: found[o] for node in network.model.graph.node for o in node.output if o}
 
 
 def _cut(

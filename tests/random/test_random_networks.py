@@ -8,19 +8,16 @@ runs more, and makes findings small.
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 import pytest
 from apart import apart, each_apart
 from campaign import campaign
-from grow import Grower, Network, NotThisError, make_model, session_of, value_info
-from judge import Judge
+from grow import Network, make_model, session_of, value_info
 from kernels import missing, named, templates
 from machine import BATCH, FORCED_WAYS, TOGETHER
 from menu import grown
 from onnx import helper
-from other import Maker
 from other_menu import made
 from schema_menu import drawn
 from seeds import seed_of_sources
@@ -80,71 +77,6 @@ def test_the_sources_say_which_kernels_there_are() -> None:
     assert {*left} == {*named(), *templates()} - {
         *("portable.resize", "resize.c.j2", "tiles.s8", "tiles.c.j2")
     }
-
-
-@pytest.mark.parametrize(
-    ("op", "shape", "weights", "attrs"),
-    [
-        ("InstanceNormalization", (3, 2, 1), (1, 1), {}),
-        ("GroupNormalization", (2, 3, 1), (1, 1), {"num_groups": 3}),
-        ("LayerNormalization", (2, 3, 1), (2,), {}),
-        ("MeanVarianceNormalization", (1, 3, 1, 1), (), {}),
-        ("LpNormalization", (2, 1, 3), (), {"axis": 1}),
-    ],
-)
-def test_nothing_is_normalised_alone(
-    op: str, shape: tuple[int, ...], weights: tuple[int, ...], attrs: dict[str, Any]
-) -> None:
-    """No generator has a mean over one element; over two, each takes the same operator. `weights`:
-    the axis of x that each further operand is along."""
-
-    def grows(shape: tuple[int, ...]) -> None:
-        g = Grower(np.random.default_rng(1))
-        g.add(op, g.input(np.float32, shape), *(g.normal(shape[a]) for a in weights), **attrs)
-
-    def makes(shape: tuple[int, ...]) -> None:
-        m = Maker(np.random.default_rng(1))
-        m.opset = 21
-        m.do(op, m.input(shape), *(m.weights(shape[a]) for a in weights), **attrs)
-
-    for generate in (grows, makes):
-        generate(tuple(max(n, 2) for n in shape))
-        with pytest.raises(NotThisError):
-            generate(shape)
-
-
-def test_samples_that_are_normalised_have_noise() -> None:
-    """Two equal elements: onnxruntime's result has a rounding of a product as large as they are,
-    whether they come from a node or are a sample."""
-    g = Grower(np.random.default_rng(1))
-    x = g.input(np.float32, (1, 1, 2))
-    x.array[:] = 12.345678
-    g.add("InstanceNormalization", x, g.normal(1), g.normal(1))
-    network = g.network("alike", samples=1)
-    assert Judge(network).spread(0, 4)[network.model.graph.output[0].name].min() > 1e-4
-
-
-def test_what_a_rounding_parts_may_be_equal() -> None:
-    """As what it joins may differ: onnxruntime's tanh of a small x is x or the float beside it."""
-    g = Grower(np.random.default_rng(1))
-    x = g.input(np.float32, (2, 3))
-    x.array[:] = [[1e-7, 1e-3, 0.5], [2, 4, 4]]
-    g.add("Equal", x, g.add("Add", x, g.const(np.float32([[3e-7, 0, 1e-3], [1e-6, 0, 5]]))))
-    network = g.network("beside", samples=1)
-    (spread,) = Judge(network).spread(0, 16).values()
-    assert spread.astype(bool).tolist() == [[True, True, False], [True, True, False]]
-
-
-def test_other_rounding_of_halves_is_found() -> None:
-    """A neighbour of one float16 is a tie, of every second one another rounding."""
-    g = Grower(np.random.default_rng(1))
-    g.add("Relu", g.input(np.float16, (40, 10)))
-    judge = Judge(g.network("halves", samples=1))
-    (want,) = judge.expected[0].items()
-    beside = np.nextafter(want[1], np.float16(9))
-    for step, found in ((400, False), (2, True)):
-        got = np.where(np.arange(400).reshape(40, 10) % step == 0, beside, want[1])
-        assert bool(judge.wrong([{want[0]: got}])) == found
 
 
 def test_work_apart_may_end_its_process() -> None:

@@ -18,7 +18,5 @@ def window(g: Grower, x: Value, least: int = 1) -> dict[str, Any]:
         pads = [g.whole(0, k - 1) for k in (*kernel, *kernel)]
         attrs["pads"] = pads
     elif g.chance(0.3):
-        # Where windows leave gaps, onnxruntime's pools count negative padding; its Conv does not.
-        gaps = any(s > k for s, k in zip(attrs.get("strides", [1] * rank), kernel, strict=True))
-        attrs["auto_pad"] = "VALID" if gaps else g.one("SAME_UPPER", "SAME_LOWER", "VALID")
+        attrs["auto_pad"] = g.one("SAME_UPPER", "SAME_LOWER", "VALID")
     return attrs
