@@ -20,6 +20,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite what tests recorded")
 
 
+def pytest_pycollect_makemodule(module_path: Path) -> None:
+    """Hypothesis draws the same examples in every run, however slow the machine is; others where
+    MLF_FUZZ is set. Only files that use it import it, which takes a while."""
+    if "from hypothesis" in module_path.read_text():
+        from hypothesis import settings
+
+        again = "MLF_FUZZ" not in os.environ
+        settings.register_profile("tests", settings.get_profile("ci"), derandomize=again)
+        settings.load_profile("tests")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where mlftool keeps what it builds: never the user's cache."""

@@ -25,7 +25,7 @@ def float_of(text: str) -> np.float32:
     return np.float32(float.fromhex(body) if "x" in body else np.float32(body))
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500)
 @given(FLOATS)
 def test_float_literals_read_back(value: float) -> None:
     for text in (literal(value, dtype.float32), initialiser(np.float32([value])).strip()):
@@ -33,7 +33,7 @@ def test_float_literals_read_back(value: float) -> None:
         assert "." in text or "x" in text or "e" in text, text  # `1f` is not C
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(st.sampled_from([d for d in dtype.DTYPES if d.kind in "iu"]), st.data())
 def test_integer_literals_read_back(type_: dtype.DType, data: st.DataObject) -> None:
     value = data.draw(st.integers(*type_.range))

@@ -40,7 +40,7 @@ TREES = st.dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(files=TREES)
 def test_reading_what_was_written_gives_it_back(
     files: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
@@ -335,7 +335,7 @@ ARRAYS = st.sampled_from(sorted(CODES)).flatmap(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     arrays=st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=20), ARRAYS, max_size=4)
 )

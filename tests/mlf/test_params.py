@@ -34,7 +34,7 @@ def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> None:
         assert array.tobytes() == b[name].tobytes()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(arrays=FILES)
 def test_both_forms_give_back_what_was_written(arrays: dict[str, np.ndarray]) -> None:
     same(params.decode(params.encode(arrays)), arrays)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlf_records import archives
 
@@ -32,7 +32,7 @@ from mlftool.mlf.records import (
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @pytest.mark.parametrize("version", VERSIONS)
 @given(data=st.data())
 def test_reading_gives_back_what_the_version_can_say(version: int, data: st.DataObject) -> None:

@@ -231,7 +231,7 @@ def depth_to_space(draw: Draw, rng: np.random.Generator) -> Call:
 
 
 @pytest.mark.parametrize("op", MAKERS)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_values_are_onnxruntimes(op: str, data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))

@@ -48,7 +48,7 @@ def check_apart(blocks: list[Interval], placement: Placement, overlaps: Overlaps
             assert apart or not together or allowed
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(few_blocks())
 def test_proven_is_the_least_of_all(blocks: list[Interval]) -> None:
     bound, _ = lower_bound(blocks, 5)
@@ -59,7 +59,7 @@ def test_proven_is_the_least_of_all(blocks: list[Interval]) -> None:
     assert height(blocks, placement.offsets) == least >= bound
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(
     few_blocks(),
     st.lists(st.tuples(st.integers(-160, 16), st.integers(16, 160)), min_size=30, max_size=30),

@@ -50,7 +50,7 @@ def handed_over(
     return {(a.name, b.name): d for (a, b), d in zip(pairs, distances, strict=False)}
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(interval_sets())
 def test_placements_never_overlap(intervals: list[Interval]) -> None:
     bound, peak = lower_bound(intervals, 12)
@@ -74,7 +74,7 @@ PAIR = st.tuples(st.integers(-400, 99), st.integers(99, 400))
 DISTANCES = st.lists(PAIR, min_size=30, max_size=30)  # of two blocks that may overlap
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(interval_sets(), DISTANCES)
 def test_only_what_may_overlap_does(
     intervals: list[Interval], distances: list[tuple[int, int]]
@@ -93,7 +93,7 @@ def test_only_what_may_overlap_does(
                 assert apart or may_overlap(overlaps, a.name, at[0], b.name, at[1])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(interval_sets(), DISTANCES)
 def test_first_fit_is_the_lowest_place(
     intervals: list[Interval], distances: list[tuple[int, int]]
@@ -115,7 +115,7 @@ def test_first_fit_is_the_lowest_place(
         assert placed[block.name] == lowest
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(interval_sets())
 def test_the_search_never_loses_to_first_fit(intervals: list[Interval]) -> None:
     bound, _ = lower_bound(intervals, 12)
@@ -234,7 +234,7 @@ def test_a_diamond_runs_one_branch_after_the_other() -> None:
 PARTS = st.lists(st.integers(1, 40), min_size=1, max_size=4)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(PARTS, st.integers(1, 6), st.integers(0, 4), st.sampled_from((np.int32, np.float64)))
 def test_parts_of_a_concat_may_be_in_its_result(
     widths: list[int], rows: int, again: int, kind: type

@@ -226,7 +226,7 @@ def unrolled(runs: Sequence[Run]) -> Iterator[Move | Layer]:
                 yield a
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 9), st.booleans())
 def test_rows_are_made_once_and_kept_until_they_are_read(
     seed: int, bands: int, apart: bool

@@ -39,7 +39,7 @@ def samples(interface: Interface) -> list[dict[str, Any]]:
     return samples_of(load_vectors(MODEL.with_suffix(".npz")), interface.inputs, "m")[:3]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(interval_sets(), st.lists(st.integers(0, 9999), min_size=14, max_size=14))
 def test_blocks_keep_inside_their_pools(blocks: list[Interval], heat: list[int]) -> None:
     pools = [Pool("a", 320), Pool("b", 640), Pool("c", 1 << 20)]

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from batch import Job, build_jobs
 from builders import Net, random_feeds
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -366,7 +366,6 @@ def test_what_has_no_code() -> None:
     assert decoded(code).tobytes() == nans.tobytes()
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([(6, 9, 1), (1, 40, 3), (4, 8, 8), (2, 3, 16), (1, 64, 1), (3, 32, 2)]),
     st.integers(0, 1 << 32),
