@@ -9,7 +9,7 @@ from math import gcd
 
 from mlftool.proof.affine import Known, Sum, Term
 from mlftool.proof.ctree import INTEGERS, Type
-from mlftool.proof.maxima import Bound
+from mlftool.proof.maxima import Bound, Written
 from mlftool.proof.unknowns import (
     INT32,
     Lanes,
@@ -38,6 +38,14 @@ _OF_NUMBERS: Mapping[str, Callable[[int, int], int]] = {
     "/": int.__floordiv__,
     "%": int.__mod__,
 }
+_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
+    "==": int.__eq__,
+    "!=": int.__ne__,
+    "<": int.__lt__,
+    "<=": int.__le__,
+    ">": int.__gt__,
+    ">=": int.__ge__,
+}
 
 
 class Arithmetic:
@@ -53,6 +61,7 @@ class Arithmetic:
         self.quotients: dict[str, tuple[Sum, int]] = {}  # what they are of, and by what
         self.read: dict[str, Pointer] = {}  # what was at an address, and still is
         self.bounds: list[Bound] = []
+        self.writes: list[Written] = []  # in this turn of the innermost loop
 
     def is_in(self, of: Sum, ends: tuple[int, int]) -> bool:
         low, high = Sum.of(ends[0]), Sum.of(ends[1])
@@ -69,8 +78,13 @@ class Arithmetic:
         if not isinstance(value, Whole):
             return self.unknown(type_)
         unsigned = not INTEGERS[type_.name][1]
+        if type_.name == "bool" and not self.is_in(value.sum, (0, 1)):
+            return Whole(self._truth("!=", value, Whole(Sum.of(0))), unsigned)
         if self.trials or self.is_in(value.sum, range_of(type_)):
             return Whole(value.sum, unsigned)
+        number = value.sum.constant
+        if number is not None and type_.name in ("uint8_t", "uint16_t", "uint32_t"):
+            return Whole(Sum.of(number % (range_of(type_)[1] + 1)), True)
         return self.unknown(type_)
 
     def each(self, value: Value, use: Callable[[Value], None]) -> None:
@@ -161,13 +175,19 @@ class Arithmetic:
         apart = pointer.at - bound.first
         if (bound.memory, bound.type) != (pointer.memory, pointer.type):
             return False
-        last = Sum.of(bound.step * (bound.count - 1))
-        inside = self.known.is_positive(apart) and self.known.is_positive(last - apart)
+        rest = bound.last - pointer.at
+        inside = self.known.is_positive(apart) and self.known.is_positive(rest)
         return inside and _divides(bound.step, apart)
 
-    def written(self, address: Value) -> None:
-        """Forgets what a memory held."""
+    def written(self, address: Value, size: Sum | None = None) -> None:
+        """Forgets what a memory held of which so many bytes change, or an element."""
         found = list(leaves(address))
+        if not self.dry:
+            for one in found:
+                if isinstance(one, Pointer):
+                    self.writes.append(Written(one.memory, one.at, size or Sum.of(one.type.bytes)))
+                else:
+                    self.writes.append(Written(None, Sum.of(0), Sum.of(0)))
         names = {one.memory if isinstance(one, Pointer) else None for one in found}
         kept = set() if None in names else set(self.memories) - names
         self.bounds = [bound for bound in self.bounds if bound.memory in kept]
@@ -193,8 +213,8 @@ class Arithmetic:
     def _one_computed(self, op: str, x: Value, y: Value) -> Value:
         if op == ",":
             return y
-        if op in ("==", "!=", "<", "<=", ">", ">="):
-            return Whole(self.known.fresh(0, 1))
+        if op in _COMPARED:
+            return Whole(self._truth(op, x, y))
         if isinstance(x, Pointer) or isinstance(y, Pointer):
             if op not in ("+", "-"):
                 return None
@@ -211,6 +231,15 @@ class Arithmetic:
         if op == "*":
             return self.kept(x.sum * y.sum, unsigned)
         return self._parted(op, x.sum, y.sum, unsigned)
+
+    def _truth(self, op: str, x: Value, y: Value) -> Sum:
+        """1 or 0, of two numbers that are known."""
+        if isinstance(x, Whole) and isinstance(y, Whole):
+            a, b = x.sum.constant, y.sum.constant
+            signs = x.unsigned or y.unsigned
+            if a is not None and b is not None and not (signs and min(a, b) < 0):
+                return Sum.of(_COMPARED[op](a, b))
+        return self.known.fresh(0, 1)
 
     def _parted(self, op: str, x: Sum, y: Sum, unsigned: bool) -> Value:
         """Quotients, remainders, shifts and bits."""

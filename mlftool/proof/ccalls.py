@@ -142,7 +142,7 @@ class Calls(Values):
         return None
 
     def _all_inside(self, pointer: Value, size: Sum) -> None:
-        self.written(pointer)  # or read
+        self.written(pointer, size)  # or read
         if isinstance(pointer, Pointer):
             self.inside(pointer, size)
         else:

@@ -40,8 +40,11 @@ def prove(kernel: Definition, given: Sequence[Memory], find: Find) -> None:
     for parameter, memory in zip(kernel.parameters, given, strict=True):
         if parameter.type.stars != 1:
             raise UnprovenError(f"'{parameter.name}' is not an address")
-        run.memories[parameter.name] = memory
-        pointer = Pointer(parameter.name, Sum.of(0), pointed(parameter.type))
+        name = parameter.name if memory.same is None else kernel.parameters[memory.same].name
+        run.memories.setdefault(name, memory)
+        if run.memories[name].size_bytes != memory.size_bytes:
+            raise UnprovenError(f"'{parameter.name}' has another size than '{name}'")
+        pointer = Pointer(name, Sum.of(0), pointed(parameter.type))
         run.declare(parameter.name, parameter.type, pointer)
     try:
         run.block(kernel.body)

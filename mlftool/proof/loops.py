@@ -6,7 +6,7 @@ taken to do is verified in that same turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mlftool.frozen import frozen, replace
 from mlftool.proof.affine import Known, Sum
@@ -14,7 +14,8 @@ from mlftool.proof.arithmetic import ANYTHING
 from mlftool.proof.ccalls import Calls
 from mlftool.proof.ctree import Expr, Stmt
 from mlftool.proof.cvalues import changes_something
-from mlftool.proof.maxima import Bound, Search, search
+from mlftool.proof.maxima import Bound, Search, search, spared
+from mlftool.proof.statements import assigned, leading
 from mlftool.proof.unknowns import (
     Pointer,
     Record,
@@ -31,6 +32,8 @@ from mlftool.proof.unknowns import (
 
 MOST_TURNS = 24  # of a loop whose turns are looked at one by one
 MOST_TURNS_OF_ALL = 100
+MOST_STEPS = 300  # of a loop that constants lead through memory
+MOST_STEPS_OF_ALL = 4000
 
 
 @frozen
@@ -60,18 +63,23 @@ class Loops(Calls):
     """Loops; statements are a subclass's."""
 
     turns_left = MOST_TURNS_OF_ALL  # that may still be looked at one by one
+    steps_left = MOST_STEPS_OF_ALL  # of those that constants lead
+    led = 0  # such loops are open, in turns one by one
 
     def _loop(self, one: Stmt) -> None:
         start = self._state()
+        led = not self.dry and self._is_led(one)
+        if led and self.led:
+            return self._by_turns(one, led)
         try:
             most = self._at_once(one)
         except UnprovenError as error:
-            again = self.turns_left > 0 and not start.dry
+            again = (led or self.turns_left > 0) and not start.dry
             if not again and not isinstance(error, UnrollError):
                 raise
             self._back_to(start)
             try:
-                self._by_turns(one)
+                self._by_turns(one, led)
             except UnprovenError:
                 raise error from None
         else:
@@ -80,6 +88,12 @@ class Loops(Calls):
         looks = search(one)
         if looks is not None:
             self._learn(looks, start.values)
+
+    def _is_led(self, one: Stmt) -> bool:
+        """Whether a loop, or one in it, moves an address by what it reads from constants whose
+        values are known."""
+        places = map(self.values.get, leading((*one.body, *one.other)))
+        return any(isinstance(p, Pointer) and self.memories[p.memory].holds for p in places)
 
     def _learn(self, looks: Search, before: Mapping[str, Value]) -> None:
         """What a loop that looked for the greatest element has found."""
@@ -98,7 +112,8 @@ class Loops(Calls):
             return
         (term,) = index.terms
         step = place.at.terms.get(term, 0)
-        at, count = place.at - index.times(step) + Sum.of(step * start), looks.end - start
+        at = place.at - index.times(step) + Sum.of(step * start)
+        last = at + Sum.of(step * (looks.end - start - 1))
         wide = _wider(range_of(self.types[looks.found]), range_of(place.type))
         if step <= 0 or at.names & index.names or not wide or self._shares(place):
             return
@@ -108,8 +123,8 @@ class Loops(Calls):
             self.known = self.known.also([most.sum - was.sum, high - most.sum])
             one = self.read.get(was.sum.name)
             if one == replace(place, at=at - Sum.of(step)):
-                at, count = at - Sum.of(step), count + 1
-        self.bounds.append(Bound(place.memory, place.type, at, step, count, most.sum))
+                at -= Sum.of(step)
+        self.bounds.append(Bound(place.memory, place.type, at, step, last, most.sum))
 
     def _shares(self, place: Pointer) -> bool:
         """Whether the place may be written by another name."""
@@ -140,20 +155,26 @@ class Loops(Calls):
         self.dry, self.trials = state.dry, state.trials
         self.left, self.returned = list(state.left), list(state.returned)
 
-    def _by_turns(self, one: Stmt) -> None:
+    def _by_turns(self, one: Stmt, led: bool = False) -> None:
         """A loop of few turns, each for itself."""
         condition = one.exprs[0]
-        for _ in range(MOST_TURNS):
-            if condition is None:
+        for _ in range(MOST_STEPS if led else MOST_TURNS):
+            if condition is None or (led and self.steps_left < 0):
                 break
-            self.turns_left -= 1
-            self.value(condition)
-            if self._never(condition, True):
+            self.turns_left -= not led
+            self.steps_left -= led
+            truth = self.flat(self.value(condition))
+            number = truth.sum.constant if isinstance(truth, Whole) else None
+            if number == 0 or (number is None and self._never(condition, True)):
                 return
-            if not self._never(condition, False):
+            if number is None and not self._never(condition, False):
                 break
             self.left.append(False)
-            self.block((*one.body, *one.other))
+            self.led += led
+            try:
+                self.block((*one.body, *one.other))
+            finally:
+                self.led -= led
             if self.left.pop():
                 break
         raise UnprovenError("a loop has too many turns, or ends early")
@@ -165,12 +186,14 @@ class Loops(Calls):
         """A loop in a turn whose number is not known; nothing is known of some variables in it.
         Returns after which turn it ends at the latest."""
         condition, steps = one.exprs[0], one.other
-        names = [n for n in _assigned((*one.body, *steps), condition) if n in self.values]
+        names = [n for n in assigned((*one.body, *steps), condition) if n in self.values]
         for name in names:  # a number that changes is one number, whatever it starts from
             if all(isinstance(leaf, Whole) for leaf in leaves(self.values[name])):
                 self.values[name] = self.flat(self.values[name])
-        entry, known = dict(self.values), self.known
+        entry, known, bounds = dict(self.values), self.known, self.bounds
         changes, grow, early = self._changes(one, names, unknown)
+        lost = [b for b in bounds if b not in self.bounds]
+        self.bounds = [b for b in bounds if b not in lost]  # and none that the trial has learnt
         turn = known.fresh(0, 1 << 31)
         self._at_turn(entry, names, changes, turn)
         start = {name: sum_of(self.values[name]) for name in grow}
@@ -181,11 +204,7 @@ class Loops(Calls):
         known.ends[next(iter(turn.names))] = (0, max(0, most))
         if most >= 0 and not self.dry:
             self.known = self.known.also(says)
-            if condition:
-                self.value(condition)
-            self.left.append(False)
-            self.block((*one.body, *steps))
-            self.left.pop()
+            self._turn(one, lost, turn)
             after = self.values
             wrong = {n for n in grow if not self._is_more(after[n], start[n])}
             self._at_turn(entry, list(changes), changes, turn + Sum.of(1))
@@ -202,6 +221,23 @@ class Loops(Calls):
         if condition and turns is None and not early:
             self.known = self.known.also(self.says(condition, False))
         return most
+
+    def _turn(self, one: Stmt, lost: Sequence[Bound], turn: Sum) -> None:
+        """A turn. A loop loses bounds of elements that it overwrites, unless it does so one after
+        the other."""
+        before, bounds, writes = self._state(), self.bounds, self.writes
+        for left in (tuple(b.from_turn(turn) for b in lost), ()):
+            self.bounds, self.writes = [*bounds, *left], []
+            if one.exprs[0]:
+                self.value(one.exprs[0])
+            self.left.append(False)
+            self.block((*one.body, *one.other))
+            self.left.pop()
+            self.bounds = [b for b in self.bounds if b not in left]
+            if spared(left, self.writes, self.known):
+                break
+            self._back_to(before)
+        self.writes = [*writes, *self.writes]
 
     def _says(self, condition: Expr, turn: Sum) -> list[Sum]:
         """What a condition says in a turn. Its arithmetic may only be taken to wrap around nowhere
@@ -245,7 +281,7 @@ class Loops(Calls):
         self.block(one.body)
         early = self.left.pop()
         if early:  # then only the loop's own steps happen in each turn
-            for name in _assigned(one.body, one.exprs[0]):
+            for name in assigned(one.body, one.exprs[0]):
                 marks.pop(name, None)
         self.block(one.other)
         self.dry -= 1
@@ -398,32 +434,3 @@ def _by_turn(before: Value, after: Value, marks: Sequence[Sum]) -> tuple[Sum, ..
         same if isinstance(other, Record) else sum_of(other) - mark
         for other, mark in zip(found, marks, strict=True)
     )
-
-
-def _assigned(body: Sequence[Stmt], *conditions: Expr | None) -> list[str]:
-    """Names of variables that statements or conditions may change."""
-    found: dict[str, None] = {}
-
-    def look(e: Expr) -> None:
-        changed = e.kind in ("assign", "postfix")
-        changed |= e.kind == "unary" and e.text in ("++", "--", "&")
-        for one in e.parts[:1] if changed else e.parts if e.kind == "changed" else ():
-            while one.kind == "member" or (one.kind == "index" and one.parts[0].kind == "member"):
-                one = one.parts[0]
-            if one.kind == "name":
-                found[one.text] = None
-        for part in e.parts:
-            look(part)
-
-    for e in (*conditions, *_expressions(body)):
-        if e is not None:
-            look(e)
-    return list(found)
-
-
-def _expressions(body: Sequence[Stmt]) -> Iterator[Expr | None]:
-    for one in body:
-        yield from one.exprs
-        yield from (v.value for v in one.variables)
-        yield from _expressions(one.body)
-        yield from _expressions(one.other)

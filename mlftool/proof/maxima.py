@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from mlftool.frozen import frozen
-from mlftool.proof.affine import Sum
+from collections.abc import Sequence
+
+from mlftool.frozen import frozen, replace
+from mlftool.proof.affine import Known, Sum
 from mlftool.proof.ctree import Expr, Stmt, Type, number
 
 
 @frozen
 class Bound:
-    """None of `count` elements, `step` bytes apart from `first` on, is above `most`, until
+    """None of the elements, `step` bytes apart, from `first` to `last` is above `most`, until
     something is written to their memory."""
 
     memory: str
     type: Type
     first: Sum
     step: int
-    count: int
+    last: Sum
     most: Sum
+
+    def from_turn(self, turn: Sum) -> Bound:
+        """What still holds in a turn of a loop that overwrites one element after the other."""
+        return replace(self, first=self.first + turn.times(self.step))
+
+
+@frozen
+class Written:
+    """So many bytes at an address. The memory is None where it is not known."""
+
+    memory: str | None
+    at: Sum
+    size: Sum
+
+    def spares(self, bound: Bound, known: Known) -> bool:
+        """Whether this leaves all elements alone but the first and what precedes it."""
+        if self.memory is None or self.memory != bound.memory:
+            return self.memory is not None
+        return known.is_positive(bound.first + Sum.of(bound.step) - self.at - self.size)
+
+
+def spared(bounds: Sequence[Bound], writes: Sequence[Written], known: Known) -> bool:
+    return all(one.spares(bound, known) for one in writes for bound in bounds)
 
 
 @frozen

@@ -116,9 +116,15 @@ def _memories(
     for n, access in enumerate(step.accesses):
         array = arrays.get(names[n]) if n < len(names) else None
         known = array if access.role == CONSTANT else None
-        others = (a for k, a in enumerate(step.accesses) if k != n and a.role != CONSTANT)
-        shared = passed or any(access.place.meets(a.place) for a in others)
-        yield known or Memory(access.place.size_bytes, shared=shared and access.role != CONSTANT)
+        if known or access.role == CONSTANT:
+            yield known or Memory(access.place.size_bytes)
+            continue
+        others = [
+            (k, a.place) for k, a in enumerate(step.accesses) if a.role != CONSTANT and k != n
+        ]
+        shared = passed or any(p.meets(access.place) and p != access.place for _, p in others)
+        same = next((k for k, p in others if k < n and p == access.place and not shared), None)
+        yield Memory(access.place.size_bytes, shared=shared, same=same)
 
 
 @lru_cache(maxsize=8)

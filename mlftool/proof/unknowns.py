@@ -75,13 +75,15 @@ Value = Whole | Pointer | Split | Record | Lanes | Offsets | None
 @frozen
 class Memory:
     """Bytes that a kernel is given, and the integers, of a type, that they hold where those are
-    known. `source` is the text of all of them, for contracts (touches.py)."""
+    known. `source` is the text of all of them, for contracts (touches.py). `same`: the number of
+    an earlier operand that has exactly these bytes."""
 
     size_bytes: int
     holds: tuple[int, ...] = ()
     type: Type = VOID
     source: str = ""
-    shared: bool = False  # with another operand, which may be written
+    shared: bool = False  # with another operand at another place, which may be written
+    same: int | None = None
 
 
 def pointed(type_: Type) -> Type:

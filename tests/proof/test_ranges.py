@@ -206,7 +206,9 @@ BODIES = {
         "int32_t i = 3; int32_t *p = &i; *p = 90; y[i] = 0.0f;",
         False,
     ),
-    "around the end": ("uint8_t i = 250; i += 10; y[i] = 0.0f;", False),
+    "around the end": ("uint8_t i = 250; i += 18; y[i] = 0.0f;", False),
+    "around the end, inside": ("uint8_t i = 250; i += 17; y[i] = 0.0f;", True),
+    "a truth is 1": ("const bool b = q[0] != 0 ? 2 : 3; y[13 - b] = 0.0f;", False),
     "below nought": ("uint32_t i = 0; i--; y[i] = 0.0f;", False),
     "a large product": ("int32_t i = 65536; y[i * i] = 0.0f;", False),
     "rows of rows": (
@@ -453,6 +455,62 @@ def test_no_element_is_above_the_greatest(name: str, entries: int) -> None:
         prove(made, shared, source.find)
 
 
+# What a loop writes where it looks at what the one before it has searched, and whether the greatest
+# is still the greatest of what it looks at.
+OVERWRITTEN = {
+    "in place": ("z[k] = (int8_t)t[m - q[k]];", True),
+    "in place, by another index": ("z[k] = (int8_t)t[m - q[k]]; at++;", True),
+    "the first again and again": ("z[0] = (int8_t)t[m - q[k]];", True),
+    "the one before": ("const int32_t v = m - q[k]; z[k > 0 ? k - 1 : 0] = (int8_t)t[v];", True),
+    "then it is looked at": ("z[k] = 9; z[k] = (int8_t)t[m - q[k]];", False),
+    "the next one": ("const int32_t v = m - q[k]; z[k < 3 ? k + 1 : 3] = (int8_t)t[v];", False),
+    "from the end": ("const int32_t v = m - q[k]; z[3 - k] = (int8_t)t[v];", False),
+    "any": ("const int32_t v = m - q[k]; z[u[k] & 3] = (int8_t)t[v];", False),
+    "two at once": (
+        "const int32_t v = m - q[k]; if (k < 3) { *(int16_t *)(z + k) = (int16_t)t[v]; }",
+        False,
+    ),
+    "what a loop in it writes": (
+        "const int32_t v = m - q[k]; for (int32_t i = 0; i < 4; i++) { z[i] = (int8_t)t[v]; }",
+        False,
+    ),
+    "in a condition": ("if ((z[3] = (int8_t)t[m - q[k]]) > 0) { at++; }", False),
+    "sometimes the last": (
+        "const int32_t v = m - q[k]; if (u[k] > 0) { z[3] = (int8_t)t[v]; }",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OVERWRITTEN)
+def test_a_search_whose_elements_are_overwritten(name: str) -> None:
+    """q and z are one tensor."""
+    body, inside = OVERWRITTEN[name]
+    c = (
+        "MLF_KERNEL void k(const int8_t *x, const uint8_t *u, const float *t, int8_t *y) {\n"
+        "  for (int32_t o = 0; o < 3; o++) {\n"
+        "    const int8_t *const q = x + 4 * o; int8_t *const z = y + 4 * o;\n"
+        "    int32_t at = 0, m = q[0];\n"
+        "    for (int32_t k = 1; k < 4; k++) { m = q[k] > m ? q[k] : m; }\n"
+        f"    for (int32_t k = 0; k < 4; k++) {{ {body} }}\n  }}\n}}\n"
+    )
+    source = configured(c)[0]
+    made = source.find("k")
+    assert made is not None
+    for entries in (256, 255):
+        given = Memory(12), Memory(4), Memory(4 * entries), Memory(12, same=0)
+        why = nullcontext() if inside and entries == 256 else pytest.raises(UnprovenError)
+        with why:
+            prove(made, given, source.find)
+    for other in (Memory(12, shared=True), Memory(13, same=0)):  # elsewhere in it, or more of it
+        with pytest.raises(UnprovenError):
+            prove(
+                made,
+                (Memory(12, shared=other.shared), *given[1:2], Memory(1024), other),
+                source.find,
+            )
+
+
 # A constant of six numbers, statements that use them, and whether y of 12 elements is enough.
 TABLES = {
     "each": ((0, 3, 7, 11, 2, 1), "for (int32_t i = 0; i < 6; i++) { y[t[i]] = 0.0f; }", True),
@@ -507,6 +565,36 @@ TABLES = {
         False,
     ),
 }
+
+
+# Steps through eight bytes of y by two constants of bytes, and how many there are in each of four
+# rows.
+LED = (
+    "const uint8_t *p = t; int32_t at; for (int32_t r = 0; r < 4; r++) { const int8_t *e = y; "
+    "int32_t left = n[r]; do { e += (uint8_t)p[0] * 2; y[0] += e[0] + e[1]; p++; } "
+    "while (--left != 0); }"
+)
+STEPS = {
+    "as far as they go": ((0, 3, 2, 1, 1, 1, 0), (2, 1, 3, 1), True),
+    "a step too far": ((0, 3, 2, 1, 1, 2, 0), (2, 1, 3, 1), False),
+    "a row too long": ((0, 3, 2, 1, 1, 1, 0), (2, 1, 3, 2), False),
+    "a row of all": ((0, 3, 2, 1, 1, 1, 0), (3, 1, 2, 1), False),
+    "a row of none": ((0, 3, 2, 1, 1, 1, 0), (2, 1, 3, 0), False),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_constants_that_lead_through_memory(name: str) -> None:
+    steps, rows, inside = STEPS[name]
+    c = f"MLF_KERNEL void k(const uint8_t *t, const uint16_t *n, int8_t *y) {{\n  {LED}\n}}\n"
+    source = configured(c)[0]
+    made = source.find("k")
+    assert made is not None
+    given = Memory(7, steps, Type("uint8_t")), Memory(8, rows, Type("uint16_t")), Memory(8)
+    with nullcontext() if inside else pytest.raises(UnprovenError):
+        prove(made, given, source.find)
+    with pytest.raises(UnprovenError):  # nobody knows where they lead
+        prove(made, [Memory(m.size_bytes) for m in given], source.find)
 
 
 @pytest.mark.parametrize("name", TABLES)
