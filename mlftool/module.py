@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mlftool.backends.report import Report
@@ -63,6 +63,14 @@ class Planned:
     def flash_of(self, call: Call) -> int:
         """Bytes of constants that one step reads, those too that others read."""
         return bytes_read(call)
+
+    def inside(self, call: Call) -> Iterator[tuple[str, float, int]]:
+        """Steps of a step's subgraphs: the node's name, instructions in all turns, and bytes as of
+        `flash_of`."""
+        for graph, program in call.parts.items():
+            turns = call.kernel.turns.get(graph, 1)
+            for step in program.calls:
+                yield step.node.name, turns * step.kernel.cost, self.flash_of(step)
 
 
 @frozen

@@ -43,6 +43,7 @@ DEFAULTS: dict[str, tuple[float | None, float | None]] = {
 SPELT = {name.lower(): name for name in DEFAULTS}
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _BACKWARDS = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
+CALL = 40  # instructions of a panel beyond its products, counted on Cortex-M4
 USUAL = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 
 
@@ -169,12 +170,14 @@ def recurrent(v: View, panels: Panels | None = None, each: float | None = None) 
     if rows["apart"]:
         sizes["back"] = rows["packed"]
     scratch = [Operand(k, row.c, "scratch", bytes=n * row.bytes) for k, n in sizes.items()]
-    macs = directions * layout["batch"] * layout["time"] * gates * hidden
-    macs *= layout["inputs"] + hidden
     walks = _BACKWARDS[v.attr("direction", "forward")]
     functions = _activations(v, row, directions)
     cells = layout["batch"] * layout["time"] * hidden
     product = of_text("sum += x[i] * w[i]", row) + times(loop=0.25)
+    steps, packed = directions * layout["batch"] * layout["time"], rows["packed"]
+    macs = steps * gates * hidden * (layout["inputs"] + hidden)
+    cost = 0.0 if each is None else each * packed * (layout["inputs"] + hidden)
+    cost += CALL * 2 * packed / panels.columns if panels else 0.0
     kernel = plain_kernel(
         v,
         "recurrent",
@@ -197,7 +200,7 @@ def recurrent(v: View, panels: Panels | None = None, each: float | None = None) 
         + (macs * product if each is None else NOTHING),
         includes=("mlf/math.h", panels.include if panels else "mlf/dot.h"),
     )
-    return replace(kernel, macs=macs, cost=macs * (each or 0.0))
+    return replace(kernel, macs=macs, cost=steps * cost)
 
 
 def _forms(op: str) -> Callable[[Attributes], Forms]:

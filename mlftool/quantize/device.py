@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ from onnx import ModelProto
 from mlftool.compile import compile_modules, plan_module
 from mlftool.frozen import field, frozen
 from mlftool.ir.graph import Array
-from mlftool.module import ModuleSpec
+from mlftool.module import ModuleSpec, Planned
 from mlftool.quantize.network import Network, float_outputs
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.samples import Samples
@@ -54,20 +54,40 @@ class Device:
     optimize: str = "speed"
 
     def costs(self, plan: Plan) -> dict[str, Cost]:
-        """By the name of each call's node; "" has what equal constants save by being stored once.
-        Raises MlfError if the target cannot run the plan."""
+        """By the name of each call's node, or of the layer of a recurrent one; "" has what equal
+        constants save by being stored once. Raises MlfError if the target cannot run the plan."""
         model = written(self.net, plan, PRODUCER)
         spec = ModuleSpec(model, _NAME, self.target, optimize=self.optimize)
         planned = plan_module(spec)
         found: dict[str, Cost] = {}
-        ways = [way for cell in self.net.cells for way in cell.ways]
-        layers = {way.name: way.inner[0].node.name for way in ways}
-        for call in planned.program.calls:
-            name = layers.get(call.node.name, call.node.name)
-            cost = Cost(call.kernel.cost, planned.flash_of(call))
+        for name, cost in self._billed(planned):
             found[name] = found.get(name, NOTHING) + cost
         shared = sum(c.flash for c in found.values()) - planned.constants_bytes
         return {**found, "": found.get("", NOTHING) - Cost(0.0, shared)}
+
+    def _billed(self, planned: Planned) -> Iterator[tuple[str, Cost]]:
+        """By node. Of a Scan that was a recurrent layer, by the products that multiply the state:
+        the first has what no other takes. An operator's cost is shared out by weights."""
+        ways = {way.name: way for cell in self.net.cells for way in cell.ways}
+        cells = {cell.node.name: cell for cell in self.net.cells}
+        for call in planned.program.calls:
+            name, whole = call.node.name, Cost(call.kernel.cost, planned.flash_of(call))
+            if name in ways and call.parts:
+                inner = [(n, Cost(*cost)) for n, *cost in planned.inside(call)]
+                first, *later = (p.node.name for p in ways[name].inner)
+                for other in later:
+                    nodes = {other, converted(f"{other}_x", CONVERSIONS[0])}
+                    own = total(cost for n, cost in inner if n in nodes)
+                    yield other, own
+                    whole -= own
+                yield first, whole
+            elif name in cells:
+                sizes = {n: self.net.constants[f"{n}.weight"].size for n in cells[name].layers}
+                for layer, size in sizes.items():
+                    share = size / sum(sizes.values())
+                    yield layer, Cost(whole.instructions * share, round(whole.flash * share))
+            else:
+                yield name, whole
 
 
 @frozen

@@ -5,8 +5,9 @@ while the accuracy is missed, the layers that gain most for their cost get 16-bi
 stay in float. From what was found, and from each plan of one precision that fits, other precisions
 of one layer or two are tried as long as that makes the plan cheaper; in the end, of networks of few
 layers, all plans. Where int8 fits, weights may get fewer bits, and what is cheaper in float stays
-in float; 16 bits take more RAM. In the same way a little more is paid for the float model's
-accuracy, if that is wished for.
+in float; 16 bits take more RAM. Without a budget no plan takes more instructions than floats, as
+integers of recurrent layers may beside their gates in float. In the same way a little more is paid
+for the float model's accuracy, if that is wished for.
 """
 
 from __future__ import annotations
@@ -59,20 +60,21 @@ def search(
     s = Trials(studio, prices, judge, goal, flash, TRIED // len(plan.precisions))
     for precision in (Precision.FLOAT, Precision.INT16, Precision.INT4, Precision.INT8):
         s.point(plan.uniform(precision))
-    found = plan
-    if not s.holds(s.point(found).cost):
+    found, floats = plan, plan.uniform(Precision.FLOAT)
+    if flash is None:
+        s.instructions = s.point(floats).cost.instructions  # what is dearer saves flash only
+    elif not s.holds(s.point(found).cost):
         found = _shrunk(s, found)
-    elif goal and goal.counts and not s.met(found):
+    if found is plan and goal and goal.counts and not s.met(found):
         s.least = s.sqnr(found)  # a worse plan may have the accuracy by chance of a few samples
     if not s.met(found):
         found = _refined(s, found)
-    if not s.fits(found):
+    if flash is not None and not s.fits(found):
         found = _rescued(s, found)
-    if s.fits(plan):
+    if s.fits(plan) or (flash is None and s.met(plan)):
         allowed = _narrow(s, plan, NARROW if goal and not wish else (Precision.INT8,))
-        floats = plan.uniform(Precision.FLOAT)
-        starts = [plan, floats] if _price(s, floats) < _price(s, plan) else [plan]
-        found = _cheapest_of(s, starts, allowed)
+        dear = not s.fits(plan) or _price(s, floats) < _price(s, plan)
+        found = _cheapest_of(s, [plan, floats] if dear else [plan], allowed)
     else:
         found = _cheapest_of(s, [found, *map(plan.uniform, Precision)], every(plan))
         if len(Precision) ** len(plan.precisions) <= EVERY:
@@ -122,7 +124,7 @@ def _wished(s: Trials, plan: Plan, wish: Goal) -> Plan:
     closer to the float model: a worse plan may have the accuracy by chance of a few samples."""
     asked, least, s.goal = s.goal, s.least, wish
     s.least = s.sqnr(plan)
-    s.instructions = s.point(plan).cost.instructions * (1 + LITTLE)
+    s.instructions = min(s.instructions, s.point(plan).cost.instructions * (1 + LITTLE))
     better = _refined(s, plan)
     if s.fits(better):
         return _cheapest(s, better, every(plan))

@@ -48,12 +48,12 @@ def _packed(v: View, panels: Panels, plain: int, operand: Operand) -> Operand:
 
 @kernel(*GATES, needs="fpu", unless="fused vector")
 def exact(v: View) -> Kernel | None:
-    return _in(v, EIGHT["exact"], "panels", 2.2)
+    return _in(v, EIGHT["exact"], "panels", 2.12)
 
 
 @kernel(*GATES, needs="fused", replaces_portable=True)
 def fused(v: View) -> Kernel | None:
-    made = _in(v, EIGHT["fused"], "fused.panels", 1.2)
+    made = _in(v, EIGHT["fused"], "fused.panels", 1.1)
     return made and replace(made, params={**made.params, "fused": True})
 
 
