@@ -31,6 +31,14 @@ MLF_INLINE int32_t mlf_requantize_here(int32_t acc, float scale, int32_t zero_po
  * instructions for sixteen products, since one LDM loads what two pixels have of a step. */
 #if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
 /* clang-format off */
+#define MLF_STEP_2X2 \
+  "ldrd %[wa], %[wb], [%[from]], #8\n\t" \
+  "ldm %[at]!, {%[xa], %[xb], %[xc], %[xd]}\n\t" \
+  MLF_SMLAD_(all0, xa, wa) MLF_SMLAD_(all1, xc, wa) \
+  MLF_SMLAD_(all0, xb, wb) MLF_SMLAD_(all1, xd, wb) \
+  "sxtb16 %[wa], %[wa]\n\tsxtb16 %[wb], %[wb]\n\t" \
+  MLF_SMLAD_(low0, xa, wa) MLF_SMLAD_(low1, xc, wa) \
+  MLF_SMLAD_(low0, xb, wb) MLF_SMLAD_(low1, xd, wb)
 #define MLF_DOTS_2X2(w, x, stop, l0, a0, l1, a1) \
   do { \
     uint32_t wa_, wb_; \
@@ -39,14 +47,7 @@ MLF_INLINE int32_t mlf_requantize_here(int32_t acc, float scale, int32_t zero_po
     register uint32_t x2_ __asm__("r8"); \
     register uint32_t x3_ __asm__("r10"); \
     __asm__ volatile( \
-        "1:\n\t" \
-        "ldrd %[wa], %[wb], [%[from]], #8\n\t" \
-        "ldm %[at]!, {%[xa], %[xb], %[xc], %[xd]}\n\t" \
-        MLF_SMLAD_(all0, xa, wa) MLF_SMLAD_(all1, xc, wa) \
-        MLF_SMLAD_(all0, xb, wb) MLF_SMLAD_(all1, xd, wb) \
-        "sxtb16 %[wa], %[wa]\n\tsxtb16 %[wb], %[wb]\n\t" \
-        MLF_SMLAD_(low0, xa, wa) MLF_SMLAD_(low1, xc, wa) \
-        MLF_SMLAD_(low0, xb, wb) MLF_SMLAD_(low1, xd, wb) \
+        "1:\n\t" MLF_STEP_2X2 \
         "cmp %[at], %[end]\n\tbne 1b" \
         : [from] "+r"(w), [at] "+r"(x), [low0] "+r"(l0), [all0] "+r"(a0), [low1] "+r"(l1), \
           [all1] "+r"(a1), [wa] "=&r"(wa_), [wb] "=&r"(wb_), [xa] "=&r"(x0_), [xb] "=&r"(x1_), \
@@ -70,6 +71,74 @@ MLF_INLINE int32_t mlf_requantize_here(int32_t acc, float scale, int32_t zero_po
     l1 = mlf_smlad(mlf_load32_aligned((x) + 6), mlf_sxtb16(wb), l1); \
   }
 #endif
+
+/* All channels, an even number of them, of two pixels whose outputs are at `y0` and `y1`: of each two
+ * channels `w` has their biases, scales and weights. Forty-four instructions for four outputs beside
+ * the products. All core registers are taken, so what a pair of channels needs once stays in those
+ * of the FPU. */
+MLF_SHARED void mlf_channels_2x2(const uint32_t *w, const int16_t *x, const int16_t *stop,
+                                 int8_t *y0, int8_t *y1, int32_t channels, int32_t zero_point) {
+#if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__) && defined(__ARM_FP) && (__ARM_FP & 4)
+  /* clang-format off */
+  int8_t *last = y0 + channels;
+  uint32_t wa, wb;
+  register uint32_t x0 __asm__("r4");
+  register uint32_t x1 __asm__("r5");
+  register uint32_t x2 __asm__("r8");
+  register uint32_t x3 __asm__("r10");
+  __asm__ volatile(
+      "vmov s8, s9, %[low0], %[all0]\n\t"
+      "vmov s10, s11, %[low1], %[all1]\n\t"
+      "vmov s6, %[at]\n\t"
+      "1:\n\t"
+      "ldr %[low0], [%[from]], #4\n\t"
+      "vldmia %[from]!, {s3, s4, s5}\n\t"
+      "mov %[low1], %[low0]\n\tmov %[all0], %[low0]\n\tmov %[all1], %[low0]\n\t"
+      "2:\n\t" MLF_STEP_2X2
+      "cmp %[at], %[end]\n\tbne 2b\n\t"
+      "vmov %[at], s6\n\tvmov %[wa], s3\n\t"
+      "sub %[all0], %[all0], %[low0]\n\tadd %[all0], %[wa], %[all0], asr #8\n\t"
+      "sub %[all1], %[all1], %[low1]\n\tadd %[all1], %[wa], %[all1], asr #8\n\t"
+      "vmov s0, s1, %[low0], %[all0]\n\tvmov s2, s3, %[low1], %[all1]\n\t"
+      "vcvt.f32.s32 s0, s0\n\tvcvt.f32.s32 s1, s1\n\t"
+      "vcvt.f32.s32 s2, s2\n\tvcvt.f32.s32 s3, s3\n\t"
+      "vmul.f32 s0, s0, s4\n\tvmul.f32 s1, s1, s5\n\t"
+      "vmul.f32 s2, s2, s4\n\tvmul.f32 s3, s3, s5\n\t"
+      "vcvtr.s32.f32 s0, s0\n\tvcvtr.s32.f32 s1, s1\n\t"
+      "vcvtr.s32.f32 s2, s2\n\tvcvtr.s32.f32 s3, s3\n\t"
+      "vmov %[low0], %[all0], s0, s1\n\tvmov %[low1], %[all1], s2, s3\n\t"
+      "vmov %[wa], %[wb], s8, s9\n\tvmov %[xa], %[xb], s10, s11\n\t"
+      "add %[low0], %[low0], %[xb]\n\tadd %[all0], %[all0], %[xb]\n\t"
+      "add %[low1], %[low1], %[xb]\n\tadd %[all1], %[all1], %[xb]\n\t"
+      "ssat %[low0], #8, %[low0]\n\tssat %[all0], #8, %[all0]\n\t"
+      "ssat %[low1], #8, %[low1]\n\tssat %[all1], #8, %[all1]\n\t"
+      "strb %[low0], [%[wa]], #1\n\tstrb %[all0], [%[wa]], #1\n\t"
+      "strb %[low1], [%[wb]], #1\n\tstrb %[all1], [%[wb]], #1\n\t"
+      "vmov s8, s9, %[wa], %[wb]\n\t"
+      "cmp %[wa], %[xa]\n\tbne 1b"
+      : [from] "+&r"(w), [at] "+&r"(x), [low0] "+&r"(y0), [all0] "+&r"(y1), [low1] "+&r"(last),
+        [all1] "+&r"(zero_point), [wa] "=&r"(wa), [wb] "=&r"(wb), [xa] "=&r"(x0), [xb] "=&r"(x1),
+        [xc] "=&r"(x2), [xd] "=&r"(x3)
+      : [end] "r"(stop)
+      : "memory", "cc", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s8", "s9", "s10", "s11");
+  /* clang-format on */
+#else
+  for (int32_t c = 0; c < channels; c += 2) {
+    const int16_t *at = x;
+    int32_t low0 = (int32_t)w[0], all0 = low0, low1 = low0, all1 = low0;
+    const int32_t bias1 = (int32_t)w[1];
+    const float scale0 = mlf_float_of_bits(w[2]), scale1 = mlf_float_of_bits(w[3]);
+    w += 4;
+    MLF_DOTS_2X2(w, at, stop, low0, all0, low1, all1);
+    all0 = mlf_upper_sum(all0, low0) + bias1;
+    all1 = mlf_upper_sum(all1, low1) + bias1;
+    y0[c] = (int8_t)mlf_requantize_here(low0, scale0, zero_point, -128, 127);
+    y0[c + 1] = (int8_t)mlf_requantize_here(all0, scale1, zero_point, -128, 127);
+    y1[c] = (int8_t)mlf_requantize_here(low1, scale0, zero_point, -128, 127);
+    y1[c + 1] = (int8_t)mlf_requantize_here(all1, scale1, zero_point, -128, 127);
+  }
+#endif
+}
 
 /* mlf_widen_s8_pairs for one of two pixels of which four values each alternate in `to`. */
 static inline void mlf_widen_s8_twins(const int8_t *from, int16_t *to, int32_t n) {

@@ -19,6 +19,7 @@ import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number, numbers
+from mlftool.ir.operations import NOTHING
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
@@ -62,6 +63,7 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
     entries, twice = _entries(c, q, rows, width, stream)
     store = entries[0].store
     twins = ordered and rows == 2 and not raised and not zeros
+    whole = stream and twins and twice and _saturates(c, q) and store.operations == NOTHING
     column = -(-c.depth // 4) * 4
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column, planned=True)
     order = walk(c, rows, column, columns, store.operands)
@@ -85,6 +87,8 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
             "widen": "mlf_widen_s8_twins" if twins else WIDEN[ordered],
             "twins": twins,
             "stream": stream,
+            "whole": whole,
+            "zero": q.y_zero_point,
             "ordered": ordered,
             "several": c.batch > 1,
             "fill": q.x_zero_point,
@@ -110,6 +114,12 @@ def _stream(w: Array, bias: Array, scale: Array) -> Array:
     """uint32: of each two channels their biases, the bits of their scales and their weights."""
     first = (a.view(np.uint32).reshape(-1, 2) for a in (bias.astype(np.int32), scale))
     return np.concatenate([*first, w.reshape(-1, w.size * 2 // bias.size)], axis=1).reshape(-1)
+
+
+def _saturates(c: Contraction, q: Quantisation) -> bool:
+    """Whether mlf_channels_2x2 does all that is left of a pixel."""
+    limits = (q.lo, q.hi) == (-128, 127) and not q.to_float and c.v.y.dtype.c == "int8_t"
+    return limits and is_narrow(c, q) and c.oc % 2 == 0
 
 
 def _by_channel(c: Contraction, q: Quantisation) -> Quantisation:
