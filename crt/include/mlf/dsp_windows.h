@@ -1,4 +1,4 @@
-/* A row of depthwise 3x3 windows, on cores with the DSP extension, for few bytes of code. */
+/* Rows of depthwise 3x3 windows, on cores with the DSP extension, for few bytes of code. */
 #ifndef MLF_DSP_WINDOWS_H_
 #define MLF_DSP_WINDOWS_H_
 
@@ -8,75 +8,90 @@
 extern "C" {
 #endif
 
-/* `count` windows from `at`, whose rows are `width` elements apart, each `stride` from the one
- * before; outputs are `step` bytes apart. The first two taps of each row are a word, the last ones
- * of two rows are `odd01`. gcc with -Os keeps five words of weights in memory, as it counts
- * instructions and not how often they run; here they stay in registers: twenty-nine instructions
+/* What mlf_windows_3x3 reads, in the order of its registers: first the FPU's. The first two taps of
+ * each row are a word, the last ones of two rows are `odd01`. */
+typedef struct {
+  float scale;
+  int32_t next_row, next_row_to; /* bytes from the end of a row to the next one's begin */
+  int32_t rows;
+  uint32_t last; /* the last tap, and above it the number of windows in a row, less one */
+  int32_t bias, zero_point;
+  const int16_t *at;
+  int8_t *to;
+  uint32_t row0, row1, row2, odd01;
+  int32_t width; /* bytes of a row */
+  int32_t next;  /* bytes from the third element of a window to the next window */
+  int32_t step;  /* bytes between outputs */
+} mlf_windows;
+
+/* Windows of all rows from `at`. gcc with -Os keeps five words of weights in memory, as it counts
+ * instructions and not how often they run; here they stay in registers: twenty-four instructions
  * for an output. */
-MLF_INLINE void mlf_windows_3x3(const int16_t *at, int32_t count, int32_t width, int32_t stride,
-                                uint32_t row0, uint32_t row1, uint32_t row2, uint32_t odd01,
-                                uint32_t odd2, int32_t bias, int8_t *to, int32_t step, float scale,
-                                int32_t zero_point, int32_t low, int32_t high) {
-#if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__) && defined(MLF_SATURATES) && \
-    defined(__ARM_FP) && (__ARM_FP & 4)
-  if (MLF_SATURATES(low, high) && __builtin_constant_p(zero_point)) {
-    int32_t acc, x;
-    uint32_t last = mlf_pair_s16((int32_t)odd2, count - 1); /* there is no register more */
-    float product, place = mlf_float_of_bits((uint32_t)(uintptr_t)to);
-    __asm__ volatile(
-        "1:\n\t"
-        "vmov %[acc], %[bias]\n\t"
-        "ldr %[x], [%[at]]\n\t"
-        "smlad %[acc], %[x], %[row0], %[acc]\n\t"
-        "ldr %[x], [%[at], %[width]]\n\t"
-        "smlad %[acc], %[x], %[row1], %[acc]\n\t"
-        "ldr %[x], [%[at], %[width], lsl #1]\n\t"
-        "smlad %[acc], %[x], %[row2], %[acc]\n\t"
-        "ldrh %[x], [%[at], #4]!\n\t"
-        "smlabb %[acc], %[x], %[odd01], %[acc]\n\t"
-        "ldrh %[x], [%[at], %[width]]\n\t"
-        "smlabt %[acc], %[x], %[odd01], %[acc]\n\t"
-        "ldrh %[x], [%[at], %[width], lsl #1]\n\t"
-        "smlabb %[acc], %[x], %[last], %[acc]\n\t"
-        "vmov %[x], %[next]\n\t"
-        "add %[at], %[at], %[x]\n\t"
-        "vmov %[y], %[acc]\n\t"
-        "vcvt.f32.s32 %[y], %[y]\n\t"
-        "vmul.f32 %[y], %[y], %[scale]\n\t"
-        "vcvtr.s32.f32 %[y], %[y]\n\t"
-        "vmov %[acc], %[y]\n\t"
-        "add %[acc], %[acc], %[zero]\n\t"
-        "ssat %[acc], #8, %[acc]\n\t"
-        "vmov %[x], %[to]\n\t"
-        "strb %[acc], [%[x]]\n\t"
-        "vmov %[acc], %[step]\n\t"
-        "add %[x], %[x], %[acc]\n\t"
-        "vmov %[to], %[x]\n\t"
-        "subs %[last], %[last], #65536\n\t"
-        "bpl 1b"
-        : [at] "+&r"(at), [to] "+&t"(place), [last] "+&r"(last), [acc] "=&r"(acc), [x] "=&r"(x),
-          [y] "=&t"(product)
-        : [bias] "t"(mlf_float_of_bits((uint32_t)bias)), [scale] "t"(scale), [row0] "r"(row0),
-          [row1] "r"(row1), [row2] "r"(row2), [odd01] "r"(odd01), [width] "r"(2 * width),
-          [next] "t"(mlf_float_of_bits((uint32_t)(2 * stride - 4))),
-          [step] "t"(mlf_float_of_bits((uint32_t)step)), [zero] "n"(zero_point)
-        : "memory", "cc");
-    return;
+MLF_SHARED void mlf_windows_3x3(const mlf_windows *all) {
+#if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__) && defined(__ARM_FP) && (__ARM_FP & 4)
+  register const mlf_windows *from __asm__("r0") = all;
+  __asm__ volatile(
+      "vldmia r0!, {s1-s7}\n\t"
+      "ldm r0, {r0, r1, r2, r3, r4, r5, r8, r9, r10}\n\t"
+      "vmov r6, r11, s5, s6\n\t"
+      "1:\n\t"
+      "ldr lr, [r0]\n\t"
+      "smlad r12, lr, r2, r11\n\t"
+      "ldr lr, [r0, r8]\n\t"
+      "smlad r12, lr, r3, r12\n\t"
+      "ldr lr, [r0, r8, lsl #1]\n\t"
+      "smlad r12, lr, r4, r12\n\t"
+      "ldrh lr, [r0, #4]!\n\t"
+      "smlabb r12, lr, r5, r12\n\t"
+      "ldrh lr, [r0, r8]\n\t"
+      "smlabt r12, lr, r5, r12\n\t"
+      "ldrh lr, [r0, r8, lsl #1]\n\t"
+      "smlabb r12, lr, r6, r12\n\t"
+      "add r0, r0, r9\n\t"
+      "vmov s6, r12\n\t"
+      "vcvt.f32.s32 s6, s6\n\t"
+      "vmul.f32 s6, s6, s1\n\t"
+      "vcvtr.s32.f32 s6, s6\n\t"
+      "vmov r12, lr, s6, s7\n\t"
+      "add r12, r12, lr\n\t"
+      "ssat r12, #8, r12\n\t"
+      "strb r12, [r1]\n\t"
+      "add r1, r1, r10\n\t"
+      "subs r6, r6, #65536\n\t"
+      "bpl 1b\n\t"
+      "vmov r12, lr, s2, s3\n\t"
+      "add r0, r0, r12\n\t"
+      "add r1, r1, lr\n\t"
+      "vmov r12, r6, s4, s5\n\t"
+      "subs r12, r12, #1\n\t"
+      "vmov s4, r12\n\t"
+      "bne 1b"
+      : [from] "+r"(from)
+      :
+      : "memory", "cc", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr",
+        "s1", "s2", "s3", "s4", "s5", "s6", "s7");
+#else
+  const int16_t *at = all->at;
+  int8_t *to = all->to;
+  const int32_t width = all->width / 2;
+  for (int32_t row = all->rows; row > 0; row--) {
+    for (int32_t count = (int32_t)(all->last >> 16); count >= 0; count--) {
+      const int16_t *const at1 = at + width;
+      const int16_t *const at2 = at1 + width;
+      int32_t acc = mlf_smlad(mlf_load32(at), all->row0, all->bias);
+      acc = mlf_smlabb((uint32_t)at[2], all->odd01, acc);
+      acc = mlf_smlad(mlf_load32(at1), all->row1, acc);
+      acc = mlf_smlabt((uint32_t)at1[2], all->odd01, acc);
+      acc = mlf_smlad(mlf_load32(at2), all->row2, acc);
+      acc = mlf_smlabb((uint32_t)at2[2], all->last, acc);
+      *to = (int8_t)mlf_requantize_here(acc, all->scale, all->zero_point, -128, 127);
+      at += all->next / 2 + 2;
+      to += all->step;
+    }
+    at += all->next_row / 2;
+    to += all->next_row_to;
   }
 #endif
-  do {
-    const int16_t *const at1 = at + width;
-    const int16_t *const at2 = at1 + width;
-    int32_t acc = mlf_smlad(mlf_load32(at), row0, bias);
-    acc = mlf_smlabb((uint32_t)at[2], odd01, acc);
-    acc = mlf_smlad(mlf_load32(at1), row1, acc);
-    acc = mlf_smlabt((uint32_t)at1[2], odd01, acc);
-    acc = mlf_smlad(mlf_load32(at2), row2, acc);
-    acc = mlf_smlabb((uint32_t)at2[2], odd2, acc);
-    *to = (int8_t)mlf_requantize_here(acc, scale, zero_point, low, high);
-    at += stride;
-    to += step;
-  } while (--count > 0);
 }
 
 #ifdef __cplusplus

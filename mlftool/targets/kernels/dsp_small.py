@@ -63,7 +63,7 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
     entries, twice = _entries(c, q, rows, width, stream)
     store = entries[0].store
     twins = ordered and rows == 2 and not raised and not zeros
-    whole = stream and twins and twice and _saturates(c, q) and store.operations == NOTHING
+    whole = stream and twins and twice and c.oc % 2 == 0 and _saturates(c, q) and store.operations == NOTHING
     column = -(-c.depth // 4) * 4
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column, planned=True)
     order = walk(c, rows, column, columns, store.operands)
@@ -117,9 +117,9 @@ def _stream(w: Array, bias: Array, scale: Array) -> Array:
 
 
 def _saturates(c: Contraction, q: Quantisation) -> bool:
-    """Whether mlf_channels_2x2 does all that is left of a pixel."""
+    """Whether SSAT is all that limits results."""
     limits = (q.lo, q.hi) == (-128, 127) and not q.to_float and c.v.y.dtype.c == "int8_t"
-    return limits and is_narrow(c, q) and c.oc % 2 == 0
+    return limits and is_narrow(c, q)
 
 
 def _by_channel(c: Contraction, q: Quantisation) -> Quantisation:
@@ -202,11 +202,10 @@ def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
         return None
     store = Store(c.v, f"({c.v.y.dtype.c}){requantize(c, q, 'acc', 'c', here=True)}", "o", "c")
     size = 2 * plane.elements
-    usual = q.rounding is Rounding.EVEN and not (q.to_float or store.statements)
+    usual = q.rounding is Rounding.EVEN and _saturates(c, q) and store.operations == NOTHING
     usual = usual and c.kernel == (3, 3) and plane.inner.n_out < 2**15
-    usual = usual and is_narrow(c, q) and largest(c, q).max() < 2**31
+    usual = usual and largest(c, q).max() < 2**31
     weights = plane.weights[:, _BY_SXTB16] if usual else plane.weights
-    numbers_of_store = f"{scale_text(q, 'c')}, {q.y_zero_point}, {q.lo}, {q.hi}"
     return Tile(
         "dsp.small_planes",
         "dsp_small_planes.c.j2",
@@ -221,7 +220,7 @@ def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
             "apart": plane.phases > 1,
             "fill": q.x_zero_point,
             "store": store,
-            "windows": numbers_of_store if usual else "",
+            "windows": (scale_text(q, "c"), q.y_zero_point) if usual else (),
         },
         cost=c.macs * 2.2 + c.pixels * c.oc * 26.0 + c.oc * 6.0 * c.inputs[0] * c.inputs[1],
         header="mlf/dsp_windows.h" if usual else "mlf/dsp_small.h",
