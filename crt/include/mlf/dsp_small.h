@@ -72,12 +72,19 @@ MLF_INLINE int32_t mlf_requantize_here(int32_t acc, float scale, int32_t zero_po
   }
 #endif
 
+/* Of a function whose assembly takes all core registers: none is left for the code around it. */
+#if defined(__GNUC__)
+#define MLF_APART static __attribute__((noinline, unused))
+#else
+#define MLF_APART static inline
+#endif
+
 /* All channels, an even number of them, of two pixels whose outputs are at `y0` and `y1`: of each two
  * channels `w` has their biases, scales and weights. Forty-four instructions for four outputs beside
  * the products. All core registers are taken, so what a pair of channels needs once stays in those
  * of the FPU. */
-MLF_SHARED void mlf_channels_2x2(const uint32_t *w, const int16_t *x, const int16_t *stop,
-                                 int8_t *y0, int8_t *y1, int32_t channels, int32_t zero_point) {
+MLF_APART void mlf_channels_2x2(const uint32_t *w, const int16_t *x, const int16_t *stop,
+                                int8_t *y0, int8_t *y1, int32_t channels, int32_t zero_point) {
 #if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__) && defined(__ARM_FP) && (__ARM_FP & 4)
   /* clang-format off */
   int8_t *last = y0 + channels;
@@ -150,6 +157,34 @@ static inline void mlf_widen_s8_twins(const int8_t *from, int16_t *to, int32_t n
     from += 4;
     to += 8;
   }
+}
+
+/* n bytes, at least one: gcc would call memcpy. */
+static inline void mlf_copy_s8(const int8_t *from, int8_t *to, int32_t n) {
+#if MLF_DSP
+  uint32_t word;
+  __asm__ volatile(
+      "b 2f\n"
+      "1:\n\t"
+      "ldr %[word], [%[from]], #4\n\t"
+      "str %[word], [%[to]], #4\n"
+      "2:\n\t"
+      "subs %[n], %[n], #4\n\t"
+      "bpl 1b\n\t"
+      "adds %[n], %[n], #4\n\t"
+      "beq 4f\n"
+      "3:\n\t"
+      "ldrb %[word], [%[from]], #1\n\t"
+      "strb %[word], [%[to]], #1\n\t"
+      "subs %[n], %[n], #1\n\t"
+      "bne 3b\n"
+      "4:"
+      : [from] "+&r"(from), [to] "+&r"(to), [n] "+&r"(n), [word] "=&r"(word)
+      :
+      : "memory", "cc");
+#else
+  memcpy(to, from, (size_t)n);
+#endif
 }
 
 /* Bytes `step` apart as halfwords until `end`: seven instructions for two. */

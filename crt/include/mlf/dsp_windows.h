@@ -27,7 +27,7 @@ typedef struct {
 /* Windows of all rows from `at`. gcc with -Os keeps five words of weights in memory, as it counts
  * instructions and not how often they run; here they stay in registers: twenty-four instructions
  * for an output. */
-MLF_SHARED void mlf_windows_3x3(const mlf_windows *all) {
+MLF_APART void mlf_windows_3x3(const mlf_windows *all) {
 #if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__) && defined(__ARM_FP) && (__ARM_FP & 4)
   register const mlf_windows *from __asm__("r0") = all;
   __asm__ volatile(

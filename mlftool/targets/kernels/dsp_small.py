@@ -48,10 +48,12 @@ TOP, SIXTEENTH = 12, 4
 def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x two channels at a time, or one pixel x four."""
     rows, width = (1, 4) if c.pixels == 1 and c.macs >= FUNCTION_OF_ITS_OWN else (2, 2)
-    ordered = c.ic % 4 == 0
     raised = _raised(c, q)
-    w = _WEIGHTS[raised](c, width, ordered) if raised else paired(c, q, width, ordered)
     found = zeros_of(c, q, width)
+    # Bytes of windows whose taps are no words are copied, then widened.
+    copied = c.ic % 4 != 0 and rows == 2 and not raised and found is None
+    ordered = c.ic % 4 == 0 or copied
+    w = _WEIGHTS[raised](c, width, ordered) if raised else paired(c, q, width, ordered)
     zeros = {} if found is None else {"z": found}
     if w is None or (raised and zeros):
         return None
@@ -65,7 +67,8 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
     twins = ordered and rows == 2 and not raised and not zeros
     whole = stream and twins and twice and c.oc % 2 == 0 and _saturates(c, q) and store.operations == NOTHING
     column = -(-c.depth // 4) * 4
-    columns = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column, planned=True)
+    size = 2 * rows * column + copied * column
+    columns = Operand("columns", "int16_t", "scratch", bytes=size, planned=True)
     order = walk(c, rows, column, columns, store.operands)
     bias = bias_of(c, q, width) << raised
     end = -(-c.pixels // rows) * rows
@@ -88,6 +91,7 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
             "twins": twins,
             "stream": stream,
             "whole": whole,
+            "copied": copied,
             "zero": q.y_zero_point,
             "ordered": ordered,
             "several": c.batch > 1,
