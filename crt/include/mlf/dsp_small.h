@@ -80,8 +80,8 @@ MLF_INLINE int32_t mlf_requantize_here(int32_t acc, float scale, int32_t zero_po
 #endif
 
 /* All channels, an even number of them, of two pixels whose outputs are at `y0` and `y1`: of each two
- * channels `w` has their biases, scales and weights. Forty-four instructions for four outputs beside
- * the products. All core registers are taken, so what a pair of channels needs once stays in those
+ * channels `w` has their biases, scales and weights, of an even number of steps. Forty-three instructions for
+ * four outputs beside the products. All core registers are taken, so what a pair of channels needs once stays in those
  * of the FPU. */
 MLF_APART void mlf_channels_2x2(const uint32_t *w, const int16_t *x, const int16_t *stop,
                                 int8_t *y0, int8_t *y1, int32_t channels, int32_t zero_point) {
@@ -94,40 +94,40 @@ MLF_APART void mlf_channels_2x2(const uint32_t *w, const int16_t *x, const int16
   register uint32_t x2 __asm__("r8");
   register uint32_t x3 __asm__("r10");
   __asm__ volatile(
-      "vmov s8, s9, %[low0], %[all0]\n\t"
-      "vmov s10, s11, %[low1], %[all1]\n\t"
+      "vmov s10, s11, %[low0], %[all0]\n\t"
+      "vmov s12, s13, %[low1], %[all1]\n\t"
       "vmov s6, %[at]\n\t"
       "1:\n\t"
       "ldr %[low0], [%[from]], #4\n\t"
-      "vldmia %[from]!, {s3, s4, s5}\n\t"
+      "vldmia %[from]!, {s7, s8, s9}\n\t"
       "mov %[low1], %[low0]\n\tmov %[all0], %[low0]\n\tmov %[all1], %[low0]\n\t"
-      "2:\n\t" MLF_STEP_2X2
+      "2:\n\t" MLF_STEP_2X2 MLF_STEP_2X2
       "cmp %[at], %[end]\n\tbne 2b\n\t"
-      "vmov %[at], s6\n\tvmov %[wa], s3\n\t"
+      "vmov %[at], %[wa], s6, s7\n\t"
       "sub %[all0], %[all0], %[low0]\n\tadd %[all0], %[wa], %[all0], asr #8\n\t"
       "sub %[all1], %[all1], %[low1]\n\tadd %[all1], %[wa], %[all1], asr #8\n\t"
       "vmov s0, s1, %[low0], %[all0]\n\tvmov s2, s3, %[low1], %[all1]\n\t"
       "vcvt.f32.s32 s0, s0\n\tvcvt.f32.s32 s1, s1\n\t"
       "vcvt.f32.s32 s2, s2\n\tvcvt.f32.s32 s3, s3\n\t"
-      "vmul.f32 s0, s0, s4\n\tvmul.f32 s1, s1, s5\n\t"
-      "vmul.f32 s2, s2, s4\n\tvmul.f32 s3, s3, s5\n\t"
+      "vmul.f32 s0, s0, s8\n\tvmul.f32 s1, s1, s9\n\t"
+      "vmul.f32 s2, s2, s8\n\tvmul.f32 s3, s3, s9\n\t"
       "vcvtr.s32.f32 s0, s0\n\tvcvtr.s32.f32 s1, s1\n\t"
       "vcvtr.s32.f32 s2, s2\n\tvcvtr.s32.f32 s3, s3\n\t"
       "vmov %[low0], %[all0], s0, s1\n\tvmov %[low1], %[all1], s2, s3\n\t"
-      "vmov %[wa], %[wb], s8, s9\n\tvmov %[xa], %[xb], s10, s11\n\t"
+      "vmov %[wa], %[wb], s10, s11\n\tvmov %[xa], %[xb], s12, s13\n\t"
       "add %[low0], %[low0], %[xb]\n\tadd %[all0], %[all0], %[xb]\n\t"
       "add %[low1], %[low1], %[xb]\n\tadd %[all1], %[all1], %[xb]\n\t"
       "ssat %[low0], #8, %[low0]\n\tssat %[all0], #8, %[all0]\n\t"
       "ssat %[low1], #8, %[low1]\n\tssat %[all1], #8, %[all1]\n\t"
       "strb %[low0], [%[wa]], #1\n\tstrb %[all0], [%[wa]], #1\n\t"
       "strb %[low1], [%[wb]], #1\n\tstrb %[all1], [%[wb]], #1\n\t"
-      "vmov s8, s9, %[wa], %[wb]\n\t"
+      "vmov s10, s11, %[wa], %[wb]\n\t"
       "cmp %[wa], %[xa]\n\tbne 1b"
       : [from] "+&r"(w), [at] "+&r"(x), [low0] "+&r"(y0), [all0] "+&r"(y1), [low1] "+&r"(last),
         [all1] "+&r"(zero_point), [wa] "=&r"(wa), [wb] "=&r"(wb), [xa] "=&r"(x0), [xb] "=&r"(x1),
         [xc] "=&r"(x2), [xd] "=&r"(x3)
       : [end] "r"(stop)
-      : "memory", "cc", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s8", "s9", "s10", "s11");
+      : "memory", "cc", "s0", "s1", "s2", "s3", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13");
   /* clang-format on */
 #else
   for (int32_t c = 0; c < channels; c += 2) {
@@ -150,6 +150,20 @@ MLF_APART void mlf_channels_2x2(const uint32_t *w, const int16_t *x, const int16
 /* mlf_widen_s8_pairs for one of two pixels of which four values each alternate in `to`. */
 static inline void mlf_widen_s8_twins(const int8_t *from, int16_t *to, int32_t n) {
   const int8_t *const end = from + n;
+#if MLF_DSP
+  uint32_t a, b;
+  __asm__ volatile(
+      "1:\n\t"
+      "ldr %[a], [%[from]], #4\n\t"
+      "sxtb16 %[b], %[a], ror #8\n\t"
+      "sxtb16 %[a], %[a]\n\t"
+      "strd %[a], %[b], [%[to]], #16\n\t"
+      "cmp %[from], %[end]\n\t"
+      "bne 1b"
+      : [from] "+&r"(from), [to] "+&r"(to), [a] "=&r"(a), [b] "=&r"(b)
+      : [end] "r"(end)
+      : "memory", "cc");
+#else
   while (from != end) {
     const uint32_t v = mlf_load32(from);
     mlf_store32_aligned(to, mlf_sxtb16(v));
@@ -157,6 +171,7 @@ static inline void mlf_widen_s8_twins(const int8_t *from, int16_t *to, int32_t n
     from += 4;
     to += 8;
   }
+#endif
 }
 
 /* n bytes, at least one: gcc would call memcpy. */

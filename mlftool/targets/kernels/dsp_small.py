@@ -66,14 +66,15 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
     store = entries[0].store
     twins = ordered and rows == 2 and not raised and not zeros
     whole = stream and twins and twice and c.oc % 2 == 0 and _saturates(c, q) and store.operations == NOTHING
-    column = -(-c.depth // 4) * 4
+    step = 8 if whole else 4
+    column = -(-c.depth // step) * step
     size = 2 * rows * column + copied * column
     columns = Operand("columns", "int16_t", "scratch", bytes=size, planned=True)
     order = walk(c, rows, column, columns, store.operands)
     bias = bias_of(c, q, width) << raised
     end = -(-c.pixels // rows) * rows
     apart = {"w": w, "b": bias, "scale": scale_of(q, width)}
-    arrays = {"w": _stream(w, bias, pad_rows(q.factor, width))} if stream else apart
+    arrays = {"w": _stream(w, bias, pad_rows(q.factor, width), column // 2)} if stream else apart
     return Tile(
         "dsp.small_nibbles" if raised else "dsp.small_pairs",
         "dsp_small_pairs.c.j2",
@@ -114,10 +115,13 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
     )
 
 
-def _stream(w: Array, bias: Array, scale: Array) -> Array:
-    """uint32: of each two channels their biases, the bits of their scales and their weights."""
+def _stream(w: Array, bias: Array, scale: Array, words: int) -> Array:
+    """uint32: of each two channels their biases, the bits of their scales and their weights, with
+    zeros that make them so many words."""
+    w = w.reshape(bias.size // 2, -1)
+    w = np.pad(w, ((0, 0), (0, words - w.shape[1])))
     first = (a.view(np.uint32).reshape(-1, 2) for a in (bias.astype(np.int32), scale))
-    return np.concatenate([*first, w.reshape(-1, w.size * 2 // bias.size)], axis=1).reshape(-1)
+    return np.concatenate([*first, w], axis=1).reshape(-1)
 
 
 def _saturates(c: Contraction, q: Quantisation) -> bool:
