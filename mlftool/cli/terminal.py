@@ -1,7 +1,7 @@
 """What a person sees beside a command's data: progress, colours, and where in a file a problem is.
 
-All of it goes to stderr. A terminal gets a line that moves while something takes longer than a
-second, by rich if that is installed; a log gets a line once something takes longer than five.
+All of it goes to stderr. A terminal gets a line that moves once the command takes longer than a
+second, by rich if that is installed; a log gets a line once a step takes longer than five.
 """
 
 from __future__ import annotations
@@ -222,6 +222,7 @@ class _Steps:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._line = _line_for(terminal)
         self._process = os.getpid()
+        self._since = time.monotonic()
 
     def __enter__(self) -> _Steps:
         return self
@@ -279,9 +280,10 @@ class _Steps:
         step, now = steps[-1], time.monotonic()
         took = now - step.since
         if self._terminal.is_live:
-            long = [s for s in steps if now - s.since > SOON_S]
-            what = ": ".join(s.what for s in long)
-            self._line(f"{what} ({now - long[-1].since:.0f} s)" if long else "")
+            # Many short steps are a long silence, too.
+            is_long = now - self._since > SOON_S
+            what = ": ".join(s.what for s in steps)
+            self._line(f"{what} ({took:.0f} s)" if is_long else "")
         elif took > LATER_S and not step.told:
             step.told = True
             print(f"mlftool: {step.what} ...", file=self._terminal.stream, flush=True)

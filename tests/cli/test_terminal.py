@@ -89,6 +89,19 @@ def test_a_terminal_says_which_step_a_part_is_of(
     assert "round 3 of 14: linking (" in while_busy
 
 
+def test_many_short_steps_are_no_silence(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`profile` of a small model has eight steps of half a second."""
+    monkeypatch.setattr(terminal, "SOON_S", 0.5)
+    monkeypatch.setattr(terminal, "BEAT_S", 0.02)
+    with Terminal(screen.stream).progress():
+        for k in range(8):
+            with step(f"part {k}"):
+                time.sleep(0.15)
+    said = screen.text()
+    assert "part 0" not in said
+    assert "part 6 (0 s)" in said
+
+
 def test_a_worker_leaves_the_line_to_its_parent(
     screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
