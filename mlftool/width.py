@@ -7,9 +7,12 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 INDENT = 4  # of what follows the first line
 LEAST = 20  # columns; a narrower terminal breaks lines by itself
+
+_WHOLE: Any = {"break_long_words": False, "break_on_hyphens": False}
 
 _COLUMNS: ContextVar[int] = ContextVar("columns", default=0)
 
@@ -34,6 +37,15 @@ def how_many(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def filled(text: str, most: int = 0) -> str:
+    """Paragraphs, each a line of `text`, in lines that fit the terminal and have at most `most`
+    letters, if given. No line is indented."""
+    widths = [n for n in (columns(), most) if n]
+    if not widths:
+        return text
+    return "\n".join(textwrap.fill(line, min(widths), **_WHOLE) for line in text.split("\n"))
+
+
 def folded(text: str) -> str:
     """The text with its long lines broken between words. What follows is indented further than the
     line was. Words stay whole: a path or a name can still be copied."""
@@ -52,7 +64,6 @@ def _parts(line: str, most: int) -> list[str]:
         line,
         most,
         subsequent_indent=after,
-        break_long_words=False,
-        break_on_hyphens=False,
         replace_whitespace=False,
+        **_WHOLE,
     )

@@ -78,11 +78,21 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if message.startswith("the following arguments are required") and self._unknown():
             message = f"unrecognized arguments: {self._unknown()}"  # before what it hides
-        hint = f"see '{self.prog} --help'"
+        hint = f"{self._missing(message)}see '{self.prog} --help'"
         if near := self._near(message):
             hint = f"did you mean '{near}'? {hint}"
             message = message.partition(" (choose from ")[0]  # what it was meant to be says enough
         raise MlfError(Problem("MLF0400", message, help=hint))
+
+    def _missing(self, message: str) -> str:
+        """What the options are that a message misses."""
+        _, _, names = message.partition("the following arguments are required: ")
+        asked = {"/".join(a.option_strings): a for a in self._actions if a.option_strings}
+        return "".join(
+            f"{action.option_strings[0]} {action.metavar}: {action.help}; "
+            for action in (asked.get(name) for name in names.split(", "))
+            if action and action.help and action.metavar
+        )
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """As argparse's, which ignores a stream that cannot be written."""

@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.insight import bench, table
+    from mlftool import table
+    from mlftool.insight import bench
 
     def measure(job: _Job) -> bench.Bench:
         subject, place = job

@@ -217,7 +217,7 @@ def _proof(pool: Mapping[str, Any]) -> str:
 
 
 def _kernels(interface: Mapping[str, Any]) -> Iterator[str]:
-    from mlftool.insight import table
+    from mlftool import table
 
     nodes = interface["nodes"]
     rows = tuple((f"  {n['name']}", n["op"], n["kernel"], int(n["macs"])) for n in nodes)

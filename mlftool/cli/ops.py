@@ -52,7 +52,8 @@ def _targets(args: argparse.Namespace) -> list[str]:
 
 
 def _table(args: argparse.Namespace, targets: list[str]) -> int:
-    from mlftool.insight import operators, table
+    from mlftool import table
+    from mlftool.insight import operators
     from mlftool.ir.dtype import BY_NAME
 
     given = compile_options(args) | {"executor": args.executor, "module": args.module}

@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from mlftool import table
     from mlftool.insight import profile as profiles
-    from mlftool.insight import table
 
     def measure(subject: Subject) -> profiles.Profile:
         return profiles.profile(subject, args.on, args.flags or "", args.inputs)

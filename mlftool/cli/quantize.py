@@ -11,7 +11,7 @@ from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import MlfError, Problem
 from mlftool.options import METRICS, Goal
 from mlftool.sizes import bytes_of
-from mlftool.width import folded
+from mlftool.width import folded, within
 
 HELP = "quantise a float ONNX model within limits of accuracy and flash"
 GROUP = "make"
@@ -107,11 +107,12 @@ def run(args: argparse.Namespace) -> int:
     test = (load_vectors(args.test), str(args.test)) if args.test else None
     made = quantized(model, load_vectors(args.data), request, test)
     data = as_json(**report.to_json(made))
-    text = report.text(made, str(args.output))
     if args.json or not args.report:
-        printed(data if args.json else folded(text))
+        printed(data if args.json else folded(report.text(made, str(args.output))))
     write_atomically(args.output, made.model.SerializeToString(deterministic=True))
     if args.report:
+        with within(0):
+            text = report.text(made, str(args.output))
         said = data if args.report.suffix == ".json" else text
         write_atomically(args.report, f"{said}\n".encode())
     return 0

@@ -345,6 +345,7 @@ class _RichLine:
             redirect_stdout=False,
             redirect_stderr=False,
         )
+        self._stream = stream
         self._spinner, self._text = Spinner("dots"), Text
         self._now: Any = None
 
@@ -354,7 +355,8 @@ class _RichLine:
                 self._now.stop()
                 self._now = None
             return
-        self._spinner.update(text=self._text(text))
+        room = _columns(self._stream) - 3  # of the line that the spinner begins
+        self._spinner.update(text=self._text(text[:room]))
         if not self._now:
             self._now = self._live(self._spinner)
             self._now.start()

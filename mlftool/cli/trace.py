@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from mlftool import table
     from mlftool.insight import source_map as maps
-    from mlftool.insight import table
 
     found = maps.source_map(one_subject(args, args.file))
     steps = maps.of_line(found, args.line, "--line") if args.line else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_data, add_option, check_outputs
+from mlftool.cli.subject import DEFAULT_TARGET
 from mlftool.cli.terminal import printed
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.options import OPTIONS
@@ -27,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL.onnx", type=Path)
     add("-o", "--output", metavar="RECORD.json", type=Path, required=True,
         help="the record; its other targets are kept")  # fmt: skip
-    add("--target", metavar="T", action="append", required=True,
-        help="a target with a simulated board; repeatable")  # fmt: skip
+    add("--target", metavar="T", action="append",
+        help="a target with a simulated board (cortex-m4); repeatable")  # fmt: skip
     add_option(parser, OPTIONS["float_mode"])
     add("--flags", choices=["-O2", "-O3", "-Os"], default="-O2",
         help="optimisation of the C compiler (-O2, as in `mlftool run` and the rules)")  # fmt: skip
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     inputs = given_inputs(args)
     old = read_record(args.output) if os.path.exists(args.output) or args.check else {}
     new: dict[str, Tuned] = {}
-    for target in args.target:
+    for target in args.target or (DEFAULT_TARGET,):
         spec = ModuleSpec(
             args.model,
             "tuned",

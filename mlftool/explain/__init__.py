@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from mlftool.errors import CODES, MlfError, Problem, did_you_mean
 from mlftool.explain import devices, manifests, models
 from mlftool.explain.text import Explanation
+from mlftool.width import filled
 
 EXPLANATIONS: Mapping[str, Explanation] = {
     **manifests.EXPLANATIONS,
@@ -38,7 +39,12 @@ def text(code: str) -> str:
     found = EXPLANATIONS[code]
     example = "\n".join(f"    {line}".rstrip() for line in found.example.splitlines())
     return "\n\n".join(
-        [f"{code}: {CODES[code]}", found.cause, f"Example:\n\n{example}", f"Remedy: {found.remedy}"]
+        [
+            filled(f"{code}: {CODES[code]}"),
+            filled(found.cause),
+            f"Example:\n\n{example}",
+            filled(f"Remedy: {found.remedy}"),
+        ]
     )
 
 

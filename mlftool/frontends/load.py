@@ -149,7 +149,7 @@ class _External:
 
     def load(self, model: ModelProto) -> None:
         """Fill in every external tensor. Raises MlfError with all that cannot be."""
-        problems = []
+        wrong: dict[tuple[str, str], list[str]] = {}  # what is, and its remedy: tensors
         for tensor in tensors(model):
             if tensor.data_location != TensorProto.EXTERNAL:
                 continue
@@ -160,14 +160,11 @@ class _External:
                 tensor.raw_data = self._bytes(keys)
             except FileError as error:
                 text = f"external data '{keys.get('location', '')[:200]}' {error}"
-                where = f"tensor '{tensor.name}'"
-                problems.append(
-                    Problem("MLF0203", text, str(self.path), path=where, help=error.help)
-                )
+                wrong.setdefault((text, error.help), []).append(tensor.name)
             tensor.ClearField("data_location")
             del tensor.external_data[:]
-        if problems:
-            raise MlfError(problems)
+        if wrong:
+            raise MlfError(self._problem(*what, names) for what, names in wrong.items())
         for file in self.declared.values():
             if not os.path.isfile(file):  # and no tensor is in it
                 text, help = (
@@ -175,6 +172,13 @@ class _External:
                     "no tensor is in it: leave it out",
                 )
                 raise MlfError(Problem("MLF0203", text, str(file), help=help))
+
+    def _problem(self, text: str, help: str, names: Sequence[str]) -> Problem:
+        """One for all tensors that a file lacks: a fault is told once."""
+        more = len(names) - 1
+        also = f"; {more} more tensor{'s are' if more > 1 else ' is'} in it" if more else ""
+        where = f"tensor '{names[0]}'"
+        return Problem("MLF0203", f"{text}{also}", str(self.path), path=where, help=help)
 
     def _bytes(self, keys: Mapping[str, str]) -> bytes:
         location = keys.get("location", "")

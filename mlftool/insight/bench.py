@@ -7,20 +7,21 @@ program is started `runs` times, and each run's mean is a figure.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlftool import table
 from mlftool.frozen import frozen, replace
-from mlftool.insight import cycles, table
+from mlftool.insight import cycles
 from mlftool.insight.subject import Subject, board_for
-from mlftool.insight.table import Cell, Ratio, Table
 from mlftool.runtime.execute import Place, check_processor, execute, place_for
 from mlftool.runtime.host import build_runner
 from mlftool.runtime.link import footprint, link_firmware
 from mlftool.runtime.runner import run_on_board
+from mlftool.table import Cell, Ratio, Table
 from mlftool.tune.search import sample_of
-from mlftool.width import how_many
+from mlftool.width import filled, how_many
 
 RUNS = 5
 RUN_SECONDS = 0.2  # that a run on this computer shall take
@@ -124,18 +125,20 @@ def _row(one: Bench) -> tuple[Cell, ...]:
 
 def text(found: Sequence[Bench]) -> str:
     """The table for people, and what its columns mean."""
-    lines = [table.text(tabled(found)), ""]
+    return "\n".join([table.text(tabled(found)), "", *map(filled, _notes(found))])
+
+
+def _notes(found: Sequence[Bench]) -> Iterator[str]:
     if runs := [one for one in found if one.microseconds]:
         counts = " and ".join(how_many(one.repetitions, "inference") for one in runs)
-        lines.append(
+        yield (
             f"us: microseconds an inference on this computer, the median, least and most of "
             f"{how_many(len(runs[0].microseconds), 'run')} of {counts}."
         )
     if any(one.instructions is not None for one in found):
-        lines.append("instructions: of an inference, counted by QEMU; flash, RAM and stack: bytes.")
+        yield "instructions: of an inference, counted by QEMU; flash, RAM and stack: bytes."
     if any(one.cycles is not None for one in found):
-        lines.append("cycles: estimated instruction by instruction, with memory that never waits.")
-    return "\n".join(lines)
+        yield "cycles: estimated instruction by instruction, with memory that never waits."
 
 
 def to_json(one: Bench) -> dict[str, Any]:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from mlftool import table
 from mlftool.errors import MlfError, Problem, one_line
 from mlftool.frontends.models import TFLite
 from mlftool.frozen import field, frozen
-from mlftool.insight import table
-from mlftool.insight.table import Cell, Table
 from mlftool.insight.trace import Finished, Result, Sample, Traced, run, samples_for, traced
 from mlftool.ir.graph import Array
 from mlftool.module import ModuleSpec
@@ -22,6 +21,7 @@ from mlftool.quantize.factors import Factors
 from mlftool.runtime.compare import compare as compared
 from mlftool.runtime.distance import Distance, distance
 from mlftool.runtime.execute import Place
+from mlftool.table import Cell, Table
 from mlftool.width import how_many
 
 USUAL_SAMPLES = 8  # of those that there are

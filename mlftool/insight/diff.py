@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from mlftool import table
 from mlftool.errors import MlfError, Problem, did_you_mean, one_line
 from mlftool.frozen import frozen, replace
-from mlftool.insight import table, values
+from mlftool.insight import values
 from mlftool.insight.facts import METRICS, Facts, LayerFacts, is_measured
-from mlftool.insight.table import Growth, Signed, Table
 from mlftool.insight.values import Change, changes
 from mlftool.ir.graph import Array
 from mlftool.sizes import UNIT, UNITS
+from mlftool.table import Growth, Signed, Table
 
 LAYERS = 10  # that the text shows
 # A layer's count is right to within a tick of the counter; less than this is no change.

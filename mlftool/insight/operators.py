@@ -15,12 +15,12 @@ from mlftool.importer.sequences import RULES
 from mlftool.importer.structure import RANDOM
 from mlftool.insight.description import described
 from mlftool.insight.subject import Subject
-from mlftool.insight.table import Cell, Table
-from mlftool.insight.table import text as text_of
 from mlftool.ir import dtype
 from mlftool.module import ModuleSpec
 from mlftool.ops import OPS, Trait, has
 from mlftool.ops.base import OLD, known
+from mlftool.table import Cell, Table
+from mlftool.table import text as text_of
 from mlftool.targets import TARGETS
 from mlftool.targets.kernels import KERNELS
 

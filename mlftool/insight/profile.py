@@ -8,27 +8,30 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mlftool import table
 from mlftool.compile import compile_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import MlfError, Problem
 from mlftool.frozen import frozen, replace
-from mlftool.insight import cycles, table
+from mlftool.insight import cycles
 from mlftool.insight.cores import CORES
 from mlftool.insight.description import described
 from mlftool.insight.layers import Layer, layers
 from mlftool.insight.subject import Subject, board_for
 from mlftool.insight.symbols import code_of, constants_of, symbols
-from mlftool.insight.table import Cell, Percent, Ratio, Table
 from mlftool.insight.whole import NOTHING, Whole, inference
 from mlftool.module import Module, ModuleSpec
 from mlftool.runtime.boards import Board
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board
+from mlftool.table import Cell, Percent, Ratio, Table
 from mlftool.tune.marks import Sample, count
 from mlftool.tune.search import sample_of
+from mlftool.width import filled
 
 N = TypeVar("N", int, float)
+NOTE_COLUMNS = 80
 
 
 @frozen
@@ -301,18 +304,25 @@ def text(whole: Profile, markdown: bool = False) -> str:
     shown = tabled(by_cost(whole), whole)
     shown = shown if whole.cycles is not None else table.without(shown, "cycles")
     lines = [title, "", form(shown), ""]
-    lines.append("instructions: counted by QEMU, to within 40 for each layer; weights, code and")
-    lines.append("moved: bytes. 'x least': times what the multiplications alone need on this core.")
-    if whole.between.instructions:
-        lines.append(
-            "between layers: what the whole inference takes more than the layers' sum, for"
-        )
-        lines.append("calls, or less, since the counter is read only for the layers' figures.")
-    if whole.cycles is not None:
-        lines.append("cycles: estimated instruction by instruction, with memory that never waits.")
-    lines += _shared(whole.costs)
-    lines += [f"not known: {what}" for what in whole.missing]
+    lines += (filled(note, NOTE_COLUMNS) for note in _notes(whole))
     return "\n".join(lines)
+
+
+def _notes(whole: Profile) -> Iterator[str]:
+    """What the columns mean, and what is not in them."""
+    yield (
+        "instructions: counted by QEMU, to within 40 for each layer; weights, code and moved: "
+        "bytes. 'x least': times what the multiplications alone need on this core."
+    )
+    if whole.between.instructions:
+        yield (
+            "between layers: what the whole inference takes more than the layers' sum, for calls, "
+            "or less, since the counter is read only for the layers' figures."
+        )
+    if whole.cycles is not None:
+        yield "cycles: estimated instruction by instruction, with memory that never waits."
+    yield from _shared(whole.costs)
+    yield from (f"not known: {what}" for what in whole.missing)
 
 
 def _shared(costs: Sequence[Cost]) -> Iterator[str]:

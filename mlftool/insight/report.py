@@ -19,7 +19,6 @@ from mlftool.insight.facts import on_board
 from mlftool.insight.layout import ROWS
 from mlftool.insight.profile import Profile, by_cost, profile
 from mlftool.insight.subject import Subject, board_for
-from mlftool.insight.table import Growth, Percent, shown
 from mlftool.insight.whole import Whole
 from mlftool.mlf.bundle import tar_bytes
 from mlftool.runtime import toolchain
@@ -27,6 +26,7 @@ from mlftool.runtime.boards import Board
 from mlftool.runtime.compare import Comparison, compare
 from mlftool.runtime.execute import Place, execute
 from mlftool.runtime.vectors import Array
+from mlftool.table import Growth, Percent, shown
 from mlftool.targets import TARGETS
 from mlftool.version import VERSION
 

@@ -15,13 +15,13 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from mlftool import table as tables
 from mlftool.errors import MlfError, Problem, one_line
 from mlftool.frozen import frozen
-from mlftool.insight import table as tables
 from mlftool.insight.description import described
 from mlftool.insight.subject import Subject
-from mlftool.insight.table import Table
 from mlftool.mlf import Bundle
+from mlftool.table import Table
 
 SOURCES = "codegen/host/src/"
 _FUNCTION = re.compile(r"[^(]*?(\w+)\(.*\) \{$")

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from mlftool import table
 from mlftool.frozen import frozen
-from mlftool.insight import table
-from mlftool.insight.table import Percent, Table
 from mlftool.ir.graph import Array, Graph
 from mlftool.runtime.distance import distance
+from mlftool.table import Percent, Table
 
 SHOWN = 10
 

@@ -10,6 +10,7 @@ from onnx import ModelProto
 from mlftool.errors import MlfError, Problem, one_line
 from mlftool.frozen import field, frozen, replace
 from mlftool.ir.graph import Array
+from mlftool.progress import step
 from mlftool.quantize.device import PRODUCER, Cost, Device, Prices, device_outputs, total
 from mlftool.quantize.improve import Improved, bias_corrections, improved
 from mlftool.quantize.metrics import (
@@ -117,12 +118,14 @@ def quantized(
     parts = _Parts.of(arrays, plain, request, test)
     samples, judged = parts.samples, parts.judged
     net = network(plain, request.file)
-    parts.check(net, request.data_file)
+    with step("running the float model"):
+        parts.check(net, request.data_file)
     first = float_outputs(plain)[0].type.tensor_type.shape
     shape = tuple(d.dim_value for d in first.dim)
     metric = metric_for(request.metric, parts.judges, parts.file, shape)
     check_metric(metric, parts.judges, judged, parts.file, shape)
-    best = improved(net, samples)
+    with step("calibrating and rounding"):
+        best = improved(net, samples)
     studio, others = Studio(best.net, samples), Studio(best.net, judged)
     reference = others.run(None, others.outputs)
     before = value_of(metric, reference, reference, judged)
@@ -133,13 +136,17 @@ def quantized(
         return value_of(metric, made, reference, judged)
 
     device = Device(best.net, request.target, request.optimize)
-    found = search(studio, best.plan, Prices(device, best.plan), judge, goal, request.flash, wish)
+    with step("choosing precisions"):
+        prices = Prices(device, best.plan)
+        found = search(studio, best.plan, prices, judge, goal, request.flash, wish)
     if not found.fits:
         raise _out_of_reach(request, metric, goal, found, before)
-    found = _polished(studio, found, metric, judge)
+    with step("correcting biases"):
+        found = _polished(studio, found, metric, judge)
     made = written(best.net, found.plan, PRODUCER)
     after = found.chosen.accuracy
-    outputs = others.run(found.plan, others.outputs)
+    with step("measuring the quantised model"):
+        outputs = others.run(found.plan, others.outputs)
     if request.on_device:
         outputs = device_outputs(made, judged)
         after = value_of(metric, outputs, reference, judged)
@@ -256,7 +263,7 @@ def _layers(
     made_by = []
     for layer in best.net.layers:
         precision = found.plan.precisions[layer.name]
-        why = found.why.get(layer.name, "keeps the accuracy as the cheapest")
+        why = found.why.get(layer.name, "cheapest that is accurate enough")
         group = best.net.group.get(layer.x)
         way = best.ways.get(group, "") if group else ""
         distance = sqnr({"": made[layer.y]}, {"": right[layer.y]})

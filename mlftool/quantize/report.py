@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from mlftool import table
 from mlftool.errors import one_line
 from mlftool.quantize.device import Cost
 from mlftool.quantize.metrics import shown
@@ -13,6 +13,7 @@ from mlftool.quantize.plan import Precision
 from mlftool.quantize.quantizer import Quantized
 from mlftool.quantize.search import CHEAPER
 from mlftool.quantize.trials import Point
+from mlftool.table import Decibels, Table
 
 PLAIN_FORM = (
     "only recurrent layers of constant weights without peepholes, lengths and clip have integers"
@@ -49,7 +50,7 @@ def text(q: Quantized, output: str) -> str:
         lines.append(f"  {'in float':<12}{named}: {PLAIN_FORM}")
     if q.goal:
         lines.append(f"  {'asked for':<12}{q.goal.text}")
-    lines += ["", *_layers(q), "", *_steps(q), "", *_curve(q)]
+    lines += [f"\n{table.text(part)}" for part in (_layers(q), _steps(q), _curve(q))]
     return "\n".join(lines)
 
 
@@ -61,56 +62,34 @@ def _instructions(cost: Cost) -> str:
     return f"{cost.instructions:,.0f}"
 
 
-def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: int) -> list[str]:
-    """Columns; those from `left` on are text."""
-    widths = [max(len(r[k]) for r in (heads, *rows)) for k in range(len(heads))]
-    lines = []
-    for row in (heads, *rows):
-        cells = [
-            c.ljust(w) if k >= left else c.rjust(w)
-            for k, (c, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def _layers(q: Quantized) -> list[str]:
+def _layers(q: Quantized) -> Table:
     rows = [
         (
-            f"{x.sqnr:.1f}",
-            _instructions(x.cost),
-            f"{x.cost.flash:,}",
-            str(x.precision),
-            x.range_by or "-",
-            one_line(x.name),
-            x.why,
+            *(Decibels(x.sqnr), round(x.cost.instructions), x.cost.flash, str(x.precision)),
+            *(x.range_by or "-", x.name, x.why),
         )
         for x in q.layers
     ]
     heads = ("SQNR dB", "instructions", "flash", "precision", "input's range", "layer", "why")
-    return _table(heads, rows, 3)
+    return Table(heads, tuple(rows))
 
 
-def _steps(q: Quantized) -> list[str]:
+def _steps(q: Quantized) -> Table:
     rows = [
-        (f"{s.sqnr:.2f}", "kept" if s.kept else "no gain", s.name, s.detail)
-        for s in q.improved.steps
+        (float(s.sqnr), "kept" if s.kept else "no gain", s.name, s.detail) for s in q.improved.steps
     ]
-    return _table(("SQNR dB", "", "step", "what"), rows, 1)
+    return Table(("SQNR dB", "", "step", "what"), tuple(rows))
 
 
-def _curve(q: Quantized) -> list[str]:
+def _curve(q: Quantized) -> Table:
     rows = [
         (
-            _instructions(p.cost),
-            f"{p.cost.flash:,}",
-            shown(q.metric, p.accuracy),
-            f"{p.sqnr:.1f}",
-            p.what + " (chosen)" * (p is q.found.chosen),
+            *(round(p.cost.instructions), p.cost.flash, shown(q.metric, p.accuracy)),
+            *(Decibels(p.sqnr), p.what + " (chosen)" * (p is q.found.chosen)),
         )
         for p in q.found.curve
     ]
-    return _table(("instructions", "flash", q.metric, "SQNR dB", "plan"), rows, 4)
+    return Table(("instructions", "flash", q.metric, "SQNR dB", "plan"), tuple(rows))
 
 
 def to_json(q: Quantized) -> dict[str, Any]:

@@ -23,7 +23,7 @@ ALLOWED = {
     "errors": set(),
     "signals": set(),
     "stopped": set(),
-    "explain": {"errors"},
+    "explain": {"errors", "width"},
     "moved": {"errors"},  # what names of TVM say that are not here
     "files": set(),
     "sizes": set(),
@@ -100,15 +100,19 @@ ALLOWED = {
         "sizes",
         *("errors", "files", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module"),
         *("describe", "compile", "tune", "manifest", "builder", "advice", "importer", "ops"),
-        *("frontends", "progress", "quantize", "version", "width"),
+        *("frontends", "progress", "quantize", "table", "version", "width"),
     },
     # Makes float models integer ones, and says what it made of them.
-    "quantize": {"errors", "importer", "ir", "compile", "module", "runtime", "targets"},
+    "quantize": {
+        *("errors", "importer", "ir", "compile", "module", "progress", "runtime", "table"),
+        *("targets", "width"),
+    },
     # A new project, which must give what onnxruntime gives: commands only.
     "starter": {
         *("errors", "codegen", "compile", "frontends", "importer", "mlf", "module", "runtime"),
         *("quantize", "workspace"),
     },
+    "table": {"errors", "width"},
     "width": set(),
     "workspace": {"errors", "version"},
     "api": {

@@ -102,3 +102,11 @@ def test_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFix
     assert len(rest) == 1
     assert rest[0].startswith("help: ")
     assert "see 'mlftool" in rest[0]
+
+
+def test_a_missing_option_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """What SAMPLES.npz is, a newcomer does not know."""
+    assert main(["quantize", "m.onnx", "-o", "q.onnx"]) == 2
+    help = capsys.readouterr().err.splitlines()[1]
+    assert help.startswith("help: --data SAMPLES.npz: samples of inputs by name")
+    assert help.endswith("; see 'mlftool quantize --help'")

@@ -15,6 +15,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from mlftool.cli import main
 
 ROOT = Path(__file__).parents[2]
+ALSO = "; 1 more tensor is in it"  # one message for one fault
 
 
 def two_weights() -> ModelProto:
@@ -111,12 +112,7 @@ def test_declared_data_may_lie_elsewhere(inside: bytes, store: Path, tmp_path: P
 def test_undeclared_link(sandbox: Path, capsys: pytest.CaptureFixture[str]) -> None:
     help = "help: replace the link by the file, or declare it (--data FILE)"
     said = "external data 'weights.bin' is a symbolic link"
-    assert refusal(sandbox, capsys) == [
-        f"FILE: error[MLF0203]: tensor 'scale': {said}",
-        help,
-        f"FILE: error[MLF0203]: tensor 'offset': {said}",
-        help,
-    ]
+    assert refusal(sandbox, capsys) == [f"FILE: error[MLF0203]: tensor 'scale': {said}{ALSO}", help]
 
 
 def test_a_file_beside_the_model_where_all_must_be_declared(
@@ -124,8 +120,8 @@ def test_a_file_beside_the_model_where_all_must_be_declared(
 ) -> None:
     (store.parent / "out.tar").unlink()
     said = "external data 'weights.bin' is not declared"
-    assert refusal(store, capsys, "--only-declared")[:2] == [
-        f"FILE: error[MLF0203]: tensor 'scale': {said}",
+    assert refusal(store, capsys, "--only-declared") == [
+        f"FILE: error[MLF0203]: tensor 'scale': {said}{ALSO}",
         "help: list the file in `data` (--data FILE)",
     ]
     assert compile_(store, "--only-declared", "--data", store / "weights.bin") == 0
@@ -137,10 +133,9 @@ def test_undeclared_file_behind_the_models_link(
 ) -> None:
     """It lies beside the file that model.onnx points to, where an action must not reach."""
     (sandbox / "weights.bin").unlink()
-    lines = refusal(sandbox, capsys)
-    assert lines[:2] == [
+    assert refusal(sandbox, capsys) == [
         "FILE: error[MLF0203]: tensor 'scale': external data 'weights.bin' cannot be read: "
-        "No such file or directory",
+        f"No such file or directory{ALSO}",
         "help: keep the data file in the model's own folder, or declare it (--data FILE)",
     ]
 
@@ -162,7 +157,7 @@ def test_declared_data_that_are_missing(
     lines = refusal(sandbox, capsys, "--data", sandbox / "weights.bin")
     assert lines[0] == (
         "FILE: error[MLF0203]: tensor 'scale': external data 'weights.bin' cannot be read: "
-        "No such file or directory"
+        f"No such file or directory{ALSO}"
     )
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from shared import REPO
 
+from mlftool import explain
 from mlftool.cli import COMMANDS as COMMANDS_OF_CLI
 from mlftool.cli import main, parser_of, terminal
-from mlftool.insight.table import Growth, Percent, Ratio, Table, shown, text
-from mlftool.width import folded, within
+from mlftool.table import Growth, Percent, Ratio, Table, shown, text
+from mlftool.width import filled, folded, within
 
 MODEL = str(REPO / "examples" / "models" / "gesture_int8.onnx")
 COMMANDS = (
@@ -134,6 +135,19 @@ def test_a_line_breaks_between_words() -> None:
         assert folded("x" * 50) == "x" * 50  # a path can still be copied
         assert folded("a\n\nb") == "a\n\nb"
     assert folded("  one two three four five six") == "  one two three four five six"
+
+
+def test_paragraphs_are_filled_and_not_indented() -> None:
+    """A note that was broken at 80 columns was broken again, in the middle of its lines."""
+    note = "one two three four five six"
+    assert filled(note) == note
+    assert filled(note, 14) == "one two three\nfour five six"
+    with within(20):
+        assert filled(note, 80) == "one two three four\nfive six"
+        assert explain.text("MLF0206").splitlines()[:2] == [
+            "MLF0206: A shape is",
+            "unknown, negative,",
+        ]
 
 
 def test_what_rounds_to_zero_has_no_sign() -> None:

@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +88,22 @@ def test_a_terminal_says_which_step_a_part_is_of(
         time.sleep(0.8)
         while_busy = screen.text()
     assert "round 3 of 14: linking (" in while_busy
+
+
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_the_line_is_one_line(
+    has_rich: bool, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """rich broke it in two at 40 columns, and left the first on old terminals."""
+    for name, module in () if has_rich else NO_RICH.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(terminal, "SOON_S", 0.0)
+    termios.tcsetwinsize(screen.stream, (24, 40))
+    with Terminal(screen.stream).progress(), step("counting " * 20):
+        time.sleep(0.5)
+    assert "counting" in (said := screen.text())
+    assert "\n" not in said.rstrip("\n").replace("\r\n\x1b", "")
+    assert max(len(re.sub(r"\x1b\[[?\d]*\w", "", n)) for n in re.split(r"[\r\n]+", said)) <= 40
 
 
 def test_many_short_steps_are_no_silence(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:

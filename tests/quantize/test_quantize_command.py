@@ -7,6 +7,7 @@ import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -112,6 +113,23 @@ def test_the_report_for_scripts_and_people(
     assert "samples     6 samples that calibration has not seen; 18 calibrated" in text
     assert "classes     0 of 6 samples differ from float" in text
     assert "asked for   top1 at least 99.70 %" in text
+
+
+def test_the_report_fits_a_narrow_terminal_and_a_file_has_it_in_full(
+    quantise: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    """Columns that do not fit are below the others; lines are not broken in the middle of one."""
+    monkeypatch.setattr("mlftool.cli.terminal.stdout_columns", lambda: 60)
+    file = tmp_path / "report.txt"
+    assert quantise(mobile(), {"x": samples()}, "--simulate", "--report", str(file)) == 0
+    said = file.read_text().splitlines()
+    (head,) = (n for n in said if n.startswith("SQNR dB  instr"))
+    rows = said[said.index(head) + 1 :][:3]
+    assert all(row.endswith("accurate enough") for row in rows)
+    assert quantise(mobile(), {"x": samples()}, "--simulate") == 0
+    narrow = capsys.readouterr().out.splitlines()
+    assert max(len(n) for n in narrow if n and "/" not in n) <= 60
+    assert "    layer  why" in " ".join(narrow) or "    why" in narrow
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,10 @@ class Ratio(float):
     """Shown with two digits after the point."""
 
 
+class Decibels(float):
+    """Shown with one digit after the point."""
+
+
 class Signed(int):
     """A change: 12 is shown as +12."""
 
@@ -64,6 +68,8 @@ def shown(cell: Cell) -> str:
         return f"{100 * cell:+z,.1f} %"
     if isinstance(cell, Percent):
         return f"{100 * cell:z.1f} %"
+    if isinstance(cell, Decibels):
+        return f"{cell:z.1f}"
     if isinstance(cell, float):
         return f"{cell:z.2f}"
     if isinstance(cell, Signed):
