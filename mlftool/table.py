@@ -21,7 +21,7 @@ class Ratio(float):
 
 
 class Decibels(float):
-    """Shown with one digit after the point."""
+    """Shown with one digit after the point; 200 and more mean that nothing differs."""
 
 
 class Signed(int):
@@ -69,7 +69,7 @@ def shown(cell: Cell) -> str:
     if isinstance(cell, Percent):
         return f"{100 * cell:z.1f} %"
     if isinstance(cell, Decibels):
-        return f"{cell:z.1f}"
+        return "exact" if cell >= 200 else f"{cell:z.1f}"
     if isinstance(cell, float):
         return f"{cell:z.2f}"
     if isinstance(cell, Signed):
