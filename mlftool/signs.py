@@ -61,9 +61,10 @@ class Places:
 
 def commutes(node: Node) -> bool:
     """Whether it moves or compares elements, so that it may come before or after a rule that keeps
-    their order."""
+    their order. What a crop has beyond the image is a number that no input says."""
     moves = is_a(node, Trait.MOVES_DATA) or is_a(node, Trait.ORDER_PRESERVING)
-    return moves and node.attrs.get("reduction", "none") == "none"
+    crops = node.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    return moves and not crops and node.attrs.get("reduction", "none") == "none"
 
 
 def places(e: Editor, node: Node) -> Places:

@@ -66,7 +66,8 @@ def _in_words(x: Array) -> Array:
 
 def _saturating(node: NodeProto, inputs: Sequence[Array | None]) -> list[Array | None]:
     """A QuantizeLinear's inputs, of which elements above 2^30 steps are cut to that: onnx's own
-    implementation casts to an integer before it saturates, and wraps."""
+    implementation casts to an integer before it saturates, and wraps. Quotients of 16-bit floats,
+    which may be infinite, are float32 divided by 1."""
     x, scale, *rest = inputs
     assert x is not None
     assert scale is not None
@@ -77,6 +78,9 @@ def _saturating(node: NodeProto, inputs: Sequence[Array | None]) -> list[Array |
         spread = np.repeat(scale, block, attrs["axis"]).take(parts, attrs["axis"])
     elif scale.size > 1 and scale.ndim == 1:
         spread = np.moveaxis(scale.reshape(-1, *[1] * (x.ndim - 1)), 0, attrs["axis"])
+    if scale.dtype.itemsize == 2 and not attrs.get("precision", 0):
+        x, spread = (x / spread).astype(np.float32), np.ones((), np.float32)
+        scale = np.ones(scale.shape, np.float32)
     most = np.abs(spread.astype(np.float64)) * 2.0**30
     return [np.clip(x.astype(np.float64), -most, most).astype(x.dtype), scale, *rest]
 

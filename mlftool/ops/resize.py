@@ -357,7 +357,7 @@ def nearest(v: View) -> Kernel:
     row = v.y.dtype
     if row.packed:
         raise UnsupportedError(f"Resize of {row}; supported: types of whole bytes")
-    fill = literal(_beyond(v, row) if row == row.raw else 0, row.raw)
+    fill = literal(np.array(_beyond(v, row)).astype(row.numpy).view(row.raw.numpy)[()], row.raw)
     store = Store(v, "result", *_target(v))
     store.result, store.includes = "result", ()  # as it is stored: no conversion
     return _resize(v, str, v.core.inputs[0], store, fill=fill, row=row)

@@ -128,11 +128,12 @@ def _match(e: Editor, core: Node) -> _Match | None:
 
 def _are_weights(e: Editor, core: Node, c: Contracts, w: Node) -> bool:
     """Whether the second operand's parameters can leave the sum: there is one, or, of constant
-    weights, one for each output channel."""
+    weights, one for each output channel, which a vector has none of."""
     if w.inputs[0] not in e.consts:
         row = e.types[w.inputs[0]].dtype
         return bool(c.computed) and not row.packed and per_tensor(e, w)
-    axis = c.axis(core.attrs, len(e.types[w.inputs[0]].shape))
+    rank = len(e.types[w.inputs[0]].shape)
+    axis = c.axis(core.attrs, rank) if rank > 1 else None
     return all(
         name in e.consts and all(n == 1 for k, n in enumerate(e.types[name].shape) if k != axis)
         for name in w.inputs[1:]
@@ -325,9 +326,9 @@ def _range(e: Editor, q: Node, activations: tuple[Node, ...]) -> tuple[int, int]
     scale, zero_point = e.consts[q.inputs[1]], e.consts[q.inputs[2]]
     lo, hi = dtype.range
     for activation in activations:
-        low, high = _limits(e, activation) or (-np.inf, np.inf)
-        lo = max(lo, _stored(low, scale, zero_point, dtype.range))
-        hi = min(hi, _stored(high, scale, zero_point, dtype.range))
+        limits = _limits(e, activation) or (-np.inf, np.inf)
+        low, high = (_stored(n, scale, zero_point, dtype.range) for n in limits)
+        lo, hi = (min(max(n, low), high) for n in (lo, hi))  # of Clip, max wins over min
     return lo, hi
 
 

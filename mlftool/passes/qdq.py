@@ -43,6 +43,21 @@ def _rises(e: Editor, node: Node) -> bool:
     return bool(e.consts[node.inputs[1]].reshape(()) > 0)
 
 
+def _is_told_apart(e: Editor, dq: Node) -> bool:
+    """Whether every integer is another number after a DequantizeLinear of one scale, and the same
+    one again after QuantizeLinear: 16 bits are not in float16, nor 8 in bfloat16."""
+    row, real = e.types[dq.inputs[0]].dtype, e.types[dq.outputs[0]].dtype.numpy
+    if row.is_float or row.bits > 16:
+        return row.is_float
+    zero = int(e.consts[dq.inputs[2]].item()) if len(dq.inputs) > 2 else 0
+    scale = e.consts[dq.inputs[1]].reshape(())
+    steps = (np.arange(row.range[0], row.range[1] + 1) - zero).astype(np.float32)
+    with np.errstate(all="ignore"):
+        numbers = (steps * scale.astype(np.float32)).astype(real)
+        again = np.rint((numbers / scale).astype(np.float32))
+    return bool((again == steps).all())
+
+
 def _takes(node: Node, row: DType) -> bool:
     """Whether its kernels read and store elements of a quantised type."""
     return is_a(node, Trait.ANY_BITS) or not (row.packed or row.codec)
@@ -69,6 +84,9 @@ def _sink(e: Editor, node: Node) -> bool:
         return False
     row = e.types[first.inputs[0]].dtype
     if not _takes(node, row):
+        return False
+    # Places of elements that only integers tell apart.
+    if len(moved.made(node)) < len(node.outputs) and not _is_told_apart(e, first):
         return False
     inputs, outputs = list(node.inputs), list(node.outputs)
     if moved.fill is not None:
@@ -157,6 +175,7 @@ def _cancel(e: Editor, node: Node) -> bool:
         or not per_tensor(e, source)
         or not _same_parameters(e, source, node)
         or e.types[source.inputs[0]].dtype != e.types[node.outputs[0]].dtype
+        or not _is_told_apart(e, source)
     ):
         return False
     if node.outputs[0] in e.outputs:
