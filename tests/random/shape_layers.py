@@ -57,8 +57,6 @@ def resize(m: Maker, x: str) -> str:
     way = m.pick(("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"))
     attrs = {"mode": mode, "coordinate_transformation_mode": way}
     sizes = [n if k < 2 else m.upto(1, 2 * n + 1) for k, n in enumerate(shape)]
-    if way == "align_corners" and mode == "nearest":
-        raise NotThisError  # exact halves
     return m.do("Resize", x, "", "", m.ints(*sizes), **attrs)
 
 

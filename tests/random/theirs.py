@@ -162,6 +162,13 @@ def _products_of_bytes(at: int) -> Callable[[int, Sequence[Any], Attributes], bo
     return rule
 
 
+def _mod(_: int, operands: Sequence[Any], attrs: Attributes) -> bool:
+    """Of integers as float64, which has 53 bits."""
+    if not attrs.get("fmod") or operands[0].dtype.kind == "f":
+        return False
+    return any(np.any(np.abs(a.astype(np.float64)) > 2.0**53) for a in operands)
+
+
 def _cast(_: int, operands: Sequence[Any], attrs: Attributes) -> bool:
     """Of a float to an integer that cannot be it, which neither C nor ONNX defines."""
     x, kind = operands[0], helper.tensor_dtype_to_np_dtype(attrs["to"])
@@ -183,5 +190,6 @@ RULES: Mapping[str, Callable[[int, Sequence[Any], Attributes], bool]] = {
     **{op: _products_of_bytes(3) for op in ("QLinearMatMul", "QLinearConv")},
     "Resize": _resize,
     "Slice": _slice,
+    "Mod": _mod,
     "Cast": _cast,
 }
