@@ -17,6 +17,7 @@ from onnx import numpy_helper
 from theirs import NORMALISING
 
 NOISE = 1e-6
+UNITS = {np.dtype(np.float32): 1.0, np.dtype(np.float64): 2.0**-29}  # roundings, of float32's
 FEW, MANY = 4, 48
 TOLERANCE = 1e-5
 # A sum in any order is the exact sum of terms that are each a few roundings off, however small it
@@ -160,22 +161,24 @@ def widened(array: Array) -> Array:
 def one_way_or_the_other(a: Array, b: Array, equal: Array, rng: np.random.Generator) -> Array:
     """`equal`, drawn anew where a rounding decides: noise parts floats that are equal, and never
     joins those that are not."""
-    if a.dtype != np.float32:
+    if a.dtype not in UNITS:
         return equal
     size = max(float(np.abs(np.where(np.isfinite(x), x, 0)).max(initial=0)) for x in (a, b))
     with np.errstate(invalid="ignore"):
-        close = (a != b) & (np.abs(a - b) <= NOISE * size)
+        close = (a != b) & (np.abs(a - b) <= NOISE * UNITS[a.dtype] * size)
     return np.where(close, rng.integers(0, 2, close.shape, dtype=bool), equal)
 
 
 def noisy(array: Array, rng: np.random.Generator, least: float = 0.0) -> Array:
-    """With a rounding of each element, of the largest and of `least`."""
-    if array.dtype != np.float32 or not array.size:
+    """With a rounding of each element, of the largest and of `least`; of float16 only what `wide`
+    says."""
+    if array.dtype not in UNITS or not array.size:
         return array
+    unit = UNITS[array.dtype]
     size = np.abs(np.where(np.isfinite(array), array, 0)).max()
     noise = NOISE * array * rng.normal(size=array.shape)
     noise = noise + max(0.2 * NOISE * size, least) * rng.normal(size=array.shape)
-    return np.asarray(array + np.nan_to_num(noise)).astype(array.dtype)
+    return np.asarray(array + unit * np.nan_to_num(noise)).astype(array.dtype)
 
 
 def tolerance(want: Array) -> float:

@@ -82,6 +82,7 @@ def test_what_a_rounding_parts_may_be_equal() -> None:
     [
         (F32([1e4, 3333.3, -1e4, -3333.0]), ("ReduceSum",), 4e-4, 2),
         (F32([1e4, 3333.3, -1e4, -3333.0]), ("ReduceMean", "Softsign"), 1e-4, 0.6),
+        (np.float64([1.1, 2.2, -3.3]), ("ReduceSum", "Sign"), 1, 30),
         (F32([-14, 2]), ("Sigmoid", "Log"), 0.08, 30),
         (F32([-12, 2]), ("Softplus", "Log"), 0.03, 30),
     ],
@@ -93,7 +94,7 @@ def test_what_roundings_of_terms_leave(
     judge, name = grown(x, *ops)
     (want,) = judge.expected
     for much, found in ((off, False), (fault, True)):
-        got = {**want, name: want[name] + F32(much) * (np.arange(want[name].size) == 0)}
+        got = {**want, name: want[name] + x.dtype.type(much) * (np.arange(want[name].size) == 0)}
         assert bool(judge.wrong([got])) == found
 
 
