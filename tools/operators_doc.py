@@ -125,7 +125,9 @@ the operator's record says.
 `mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes
 longer ends after the last whole character that fits. Patterns of RegexFullMatch are RE2's without
 `\\p` classes, and letters change case in Latin-1, Latin Extended-A, Greek, Cyrillic and Armenian,
-where one letter has one partner. Cast makes strings of numbers, of floats with eight digits as
+where one letter has one partner. The standard leaves this to implementations. `µ ı ſ ς ϐ ϑ ϕ ϖ ϰ
+ϱ ϵ` and `İ ϴ`, whose partner has another one, and letters of other alphabets stay as they are;
+onnxruntime asks the computer's C library, and with glibc's `en_US` changes them. Cast makes strings of numbers, of floats with eight digits as
 onnxruntime does, and no numbers of strings. Tensors of strings run under `aot` with interface `c`,
 and `vm`.
 
