@@ -106,7 +106,7 @@ class Stamp:
     def before(self) -> tuple[str, list[list[str]]] | None:
         """The digest of the archive's inputs; None if it cannot be computed."""
         try:
-            external = [_external_files(model) for model, _ in self.models]
+            external = [external_files(model) for model, _ in self.models]
             return self._inputs(external), external
         except (OSError, MlfError):
             return None  # compiling will tell
@@ -135,7 +135,7 @@ class Stamp:
         return _digest(parts)
 
 
-def _external_files(model: Path) -> list[str]:
+def external_files(model: Path) -> list[str]:
     """The names of a model's external data files, as the model spells them."""
     import onnx
 

@@ -127,9 +127,9 @@ longer ends after the last whole character that fits. Patterns of RegexFullMatch
 `\\p` classes, and letters change case in Latin-1, Latin Extended-A, Greek, Cyrillic and Armenian,
 where one letter has one partner. The standard leaves this to implementations. `µ ı ſ ς ϐ ϑ ϕ ϖ ϰ
 ϱ ϵ` and `İ ϴ`, whose partner has another one, and letters of other alphabets stay as they are;
-onnxruntime asks the computer's C library, and with glibc's `en_US` changes them. Cast makes strings of numbers, of floats with eight digits as
-onnxruntime does, and no numbers of strings. Tensors of strings run under `aot` with interface `c`,
-and `vm`.
+onnxruntime asks the computer's C library, and with glibc's `en_US` changes them. Cast makes strings
+of numbers, of floats with eight digits as onnxruntime does, and no numbers of strings. Tensors of
+strings run under `aot` with interface `c`, and `vm`.
 
 """
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mlftool.cli.options import check_outputs
+
 HELP = "write a manifest's Bazel targets as a BUILD file to commit"
 GROUP = "ship"
 
@@ -27,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.mlf import write_atomically
 
     out: Path = args.write or args.check
+    check_outputs(args, args.write)
     text = build_file(args.manifest, out, args.rules)
     try:
         data = text.encode()

@@ -35,7 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import checksums, extracted, make_folder, read_tar, write_atomically
+    from mlftool.mlf import (
+        check_writable,
+        checksums,
+        extracted,
+        make_folder,
+        read_tar,
+        write_atomically,
+    )
 
     if not args.member and args.all is None and args.project is None:
         hint = "give --member NAME=OUT, --all DIR or --project NAME=DIR"
@@ -61,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
             wanted[Path(out)] = bundle.files[name]
     if problems:
         raise MlfError(problems)
+    check_writable(*wanted, sources=[args.archive])
     folders: dict[Path, Mapping[str, bytes]] = {}
     if args.all is not None:
         folders[args.all] = bundle.files

@@ -72,12 +72,16 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 def check_outputs(args: argparse.Namespace, *outputs: Path | None) -> None:
     """Whether `outputs`, arguments of `args`, can be written without replacing a file that another
-    argument names; None is not asked for. Raises MlfError."""
+    argument names, or a file that one of these names; None is not asked for. Raises MlfError."""
+    from mlftool.cli.named import named_by
     from mlftool.mlf import check_writable
 
     given = (v if isinstance(v, list) else [v] for v in vars(args).values())
     named = [v for values in given for v in values if isinstance(v, Path)]
-    check_writable(*outputs, sources=[v for v in named if all(v is not o for o in outputs)])
+    read = [v for v in named if all(v is not o for o in outputs)]
+    if any(output and os.path.isfile(output) for output in outputs):
+        read += [path for file in read for path in named_by(file)]
+    check_writable(*outputs, sources=read)
 
 
 def compile_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mlftool.builder import Memory, Result, build, raise_problems
+from mlftool.cli.named import listed
 from mlftool.cli.options import add_jobs
 from mlftool.cli.terminal import printed, terminal_of
 from mlftool.errors import MlfError, Problem, one_line
@@ -59,8 +60,7 @@ def _watch(args: argparse.Namespace, files: tuple[Path, ...]) -> NoReturn:
 
 def files_of(manifest: Manifest) -> tuple[Path, ...]:
     """The manifest, and all that its models are made of."""
-    named = (name for model in manifest.models.values() for name in model.files)
-    return (manifest.file, *map(manifest.locate, dict.fromkeys(named)))
+    return manifest.file, *listed(manifest)
 
 
 def _stamps(files: tuple[Path, ...]) -> Stamps:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import parser, save
+from onnx import numpy_helper, parser, save
+from onnx.external_data_helper import set_external_data
 from shared import REPO
 
 from mlftool.cli import COMMANDS, main, parser_of
@@ -183,6 +184,21 @@ def test_an_output_is_tried_before_the_work(
     assert [p.name for p in tmp_path.rglob("*")] == ["folder"]
 
 
+# What reads a model, whose external data is in m.data, and what reads a manifest, too.
+LISTERS = (("graph", "m.onnx"), ("report", "m.onnx"), ("run", "m.onnx"))
+READERS = (
+    ("compile", "m.onnx"),
+    ("quantize", "--data", "d.npz", "m.onnx"),
+    ("tune", "--target", "cortex-m4", "m.onnx"),
+    *LISTERS,
+)
+LISTED = ("m.yaml", "m.onnx", "m.data", "d.npz", "t.json")
+MANIFEST = """version: 1
+defaults: {targets: [cortex-m4]}
+models: {m: {model: m.onnx, tuning: t.json, test: {vectors: d.npz}}}
+"""
+
+
 @pytest.mark.parametrize(
     ("words", "output"),
     [
@@ -198,6 +214,8 @@ def test_an_output_is_tried_before_the_work(
         (("runner", "m.bin"), "m.bin"),
         (("sbom", "m.bin"), "m.bin"),
         (("micro", "run", "m.onnx", "-i", "d.npz"), "d.npz"),
+        *((words, "m.data") for words in READERS),
+        *(((*words[:-1], "m.yaml"), output) for words in LISTERS for output in LISTED),
     ],
 )
 def test_no_output_replaces_what_is_read(
@@ -205,9 +223,13 @@ def test_no_output_replaces_what_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    save(parser.parse_model(MODEL), "m.onnx")
-    for name in ("d.npz", "m.bin"):
+    model = parser.parse_model(MODEL)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(1, np.float32), "one"))
+    set_external_data(model.graph.initializer[0], "m.data")
+    Path("m.onnx").write_bytes(model.SerializeToString())
+    for name in ("d.npz", "m.bin", "m.data", "t.json"):
         Path(name).write_bytes(name.encode())
+    Path("m.yaml").write_text(MANIFEST)
     os.symlink("m.onnx", "link")
     before = Path(output).read_bytes()
     assert main([*words, "-o", output]) == 2
