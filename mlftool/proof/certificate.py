@@ -143,8 +143,9 @@ def faults(
     if certificate.entry:
         other = tuple(agree.differences(certificate.layouts, module.files, certificate.entry))
         yield from other
-        if not other:
-            yield from _ranges(certificate, files)
+        if other:
+            return
+    yield from _ranges(certificate, files)
 
 
 def _ranges(certificate: Certificate, files: Mapping[str, bytes]) -> Iterator[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from mlftool.proof import csource, packed, units
-from mlftool.proof.agree import makers
+import numpy as np
+
+from mlftool.proof import csource, packed, units, vmcode
+from mlftool.proof.agree import BYTECODE, makers
 from mlftool.proof.csource import Function
 from mlftool.proof.ctree import INTEGERS, Type
 from mlftool.proof.indices import Memory, UnprovenError, prove
@@ -26,7 +28,8 @@ def shown(
 ) -> tuple[int, tuple[str, ...]]:
     """How many calls stay inside their operands whatever tensors hold, and for the others, a line
     each, why that is not shown. `files` are the module's and the headers of the archive."""
-    if not entry or not layouts:
+    program = "" if entry else next((n for n in files if n.endswith(BYTECODE)), "")
+    if not (entry or program) or not layouts:
         return 0, (UNREAD,)
     texts = {n: d.decode("utf-8", "replace") for n, d in files.items() if n.endswith((".c", ".h"))}
     sources = [text for name, text in texts.items() if name.endswith(".c")]
@@ -34,6 +37,14 @@ def shown(
         read = _read(tuple(texts.items()))
     except (ValueError, RecursionError):
         return 0, (UNREAD,)
+    if program:  # with jumps
+        try:
+            calls = list(_of_bytecode(files[program], sources))
+        except (ValueError, IndexError, KeyError):
+            return 0, (UNREAD,)
+        each = [_faults([call], read) for call in calls]
+        lines = {s: line for found in each for s, line in found.items()}
+        return sum(not found for found in each), tuple(lines.values())
     count, why = 0, dict[str, str]()
     plain = [f for text in sources for f in csource.functions(text)]
     main: list[Function | None] = [f for f in plain if f.name == entry]
@@ -43,12 +54,28 @@ def shown(
             why[layout.name] = f"index ranges inside the kernels of subgraph {layout.name}"
             continue
         for ways in zip(*(_calls(layout, f, sources, passed=k > 0) for f in of), strict=True):
-            judged = {symbol: _reason(symbol, memories, read) for symbol, memories in ways}
-            faults = {symbol: reason for symbol, reason in judged.items() if reason}
+            faults = _faults(ways, read)
             count += not faults
-            for symbol, reason in faults.items():
-                why[symbol] = f"that {symbol} stays inside its operands: {reason}"
+            why |= faults
     return count, tuple(why.values())
+
+
+Called = tuple[str, tuple[Memory, ...]]  # a kernel, and what it is given
+
+
+def _faults(calls: Iterable[Called], read: Sequence[Sequence[Source]]) -> dict[str, str]:
+    """Why kernels are not shown to stay inside their operands, a line for each of these."""
+    judged = ((symbol, _reason(symbol, memories, read)) for symbol, memories in calls)
+    return {s: f"that {s} stays inside its operands: {reason}" for s, reason in judged if reason}
+
+
+def _of_bytecode(data: bytes, sources: Sequence[str]) -> Iterator[Called]:
+    """The calls of a program with jumps, in the order of its words. Raises ValueError."""
+    text = next((t for t in sources if "\nconst struct mlf_vm_module tvmgen_" in t), "")
+    words = [int(w) for w in np.frombuffer(data, "<u4")]
+    arrays = _all_arrays(sources)
+    for step, names in vmcode.steps(words, text):
+        yield step.symbol, tuple(_memories(step, names, arrays, passed=False))
 
 
 @lru_cache(maxsize=2)
@@ -100,7 +127,7 @@ def _calls(
     """The kernel of each call, in the function that makes them, and what it is given. What is
     `passed` to a subgraph may be one tensor twice."""
     wrappers = {f.name: f for text in sources for f in packed.functions(text)}
-    arrays = {name: memory for text in sources for name, memory in _arrays(text).items()}
+    arrays = _all_arrays(sources)
     for k, step in enumerate(layout.steps):
         names = [a.base for a in made.calls[k].arguments] if made else []
         symbol = step.symbol or (made.calls[k].symbol if made else "")
@@ -125,6 +152,10 @@ def _memories(
         shared = passed or any(p.meets(access.place) and p != access.place for _, p in others)
         same = next((k for k, p in others if k < n and p == access.place and not shared), None)
         yield Memory(access.place.size_bytes, shared=shared, same=same)
+
+
+def _all_arrays(sources: Sequence[str]) -> Mapping[str, Memory]:
+    return {name: memory for text in sources for name, memory in _arrays(text).items()}
 
 
 @lru_cache(maxsize=8)

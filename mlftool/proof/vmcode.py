@@ -6,11 +6,13 @@ The words are read from the archive's own file, and those in the C are compared 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mlftool.mlf import bytecode
 from mlftool.mlf.bytecode import CONSTANT, INPUT, OUTPUT, WORKSPACE
+from mlftool.proof import layout
 from mlftool.proof.csource import Argument, Call, Function, definitions, tokens
+from mlftool.proof.layout import Access, Place, Step
 
 _NUMBER = re.compile(r"(0x[0-9a-f]+|\d+)U?")
 
@@ -20,10 +22,7 @@ def function(words: Sequence[int], text: str, name: str, outside: Sequence[str])
 
     Raises ValueError for control flow, and where C and bytecode differ.
     """
-    if _numbers(text, "static const uint32_t code[] = {") != list(words):
-        raise ValueError("the C has other bytecode than its file")
-    wrappers = _wrappers(text)
-    called = [wrappers[n] for n in _names(text, "static const struct mlf_vm_function functions[]")]
+    called = [called for _, called in _functions(words, text)]
     inputs = len(_numbers(text, "static const uint32_t input_bytes[] = {"))
     calls: list[Call] = []
     at, counts = 1, [len(c.arguments) for c in called]
@@ -37,6 +36,44 @@ def function(words: Sequence[int], text: str, name: str, outside: Sequence[str])
     if step.name != "halt" or step.end != len(words):
         raise ValueError(f"'{step.name}' at word {step.at}: only calls are read")
     return Function(name, (*outside, "workspace"), tuple(calls))
+
+
+def steps(words: Sequence[int], text: str) -> Iterator[tuple[Step, Sequence[str]]]:
+    """Each call of a program with or without control flow, its operands as long as the C says, and
+    their names where they are constants. `mlf_vm_check` compares the lengths with the memory.
+
+    Raises ValueError where C and bytecode differ.
+    """
+    functions = _functions(words, text)
+    sizes = [_numbers(text, f"static const uint32_t {name}_bytes[] = {{") for name, _ in functions]
+    table = re.findall(r"\w+", _between(text, "static const void *const constant_table[] = {"))
+    counts, at = [len(c.arguments) for _, c in functions], 1
+    while at < len(words):
+        step = bytecode.decode(words, at, counts)
+        at = step.end
+        if step.name == "call":
+            kernel, *given = step.operands
+            places = [bytecode.split(word) for word in given]
+            each = zip(places, sizes[kernel], strict=True)
+            accesses = tuple(_access(space, number, size) for (space, number), size in each)
+            names = [table[n] if space == CONSTANT else "" for space, n in places]
+            yield Step(functions[kernel][1].symbol, accesses), names
+
+
+def _access(space: int, number: int, size: int) -> Access:
+    if space == CONSTANT:
+        return Access(layout.CONSTANT, "", Place("", 0, size))
+    memory, offset = ("workspace", number) if space == WORKSPACE else (f"{space} {number}", 0)
+    return Access(layout.READ, "", Place(memory, offset, size))
+
+
+def _functions(words: Sequence[int], text: str) -> Sequence[tuple[str, Call]]:
+    """What the bytecode may call: the name of each function and its kernel. Raises ValueError."""
+    if _numbers(text, "static const uint32_t code[] = {") != list(words):
+        raise ValueError("the C has other bytecode than its file")
+    wrappers = _wrappers(text)
+    names = _names(text, "static const struct mlf_vm_function functions[]")
+    return [(name, wrappers[name]) for name in names]
 
 
 def _place(word: int, outside: Sequence[str], inputs: int) -> Argument:

@@ -25,10 +25,10 @@ MODELS = ("vibration_int8", "digits_float32")
 
 @cache
 def proven(
-    target: str, model: str, folder: Path
+    target: str, model: str, folder: Path, executor: str = "aot"
 ) -> tuple[Sequence[Layout], str, Mapping[str, bytes]]:
     archive = folder / f"{target}_{model}.tar"
-    options = ["--verify", "--target", target, "-o", str(archive)]
+    options = ["--verify", "--target", target, "--executor", executor, "-o", str(archive)]
     made = folder / f"{model}.onnx"
     source = made if made.exists() else EXAMPLES / f"{model}.onnx"
     assert main(["compile", str(source), *options]) == 0
@@ -135,3 +135,25 @@ def test_kernels_of_subgraphs_are_shown(folder: Path) -> None:
         found, why = ranges.shown((*layouts[:k], faulty, *layouts[k + 1 :]), entry, files)
         assert found < count
         assert why
+
+
+def test_kernels_that_bytecode_with_jumps_calls_are_shown(folder: Path) -> None:
+    """And not one whose operand is shorter in the table of the C, nor any of other bytecode."""
+    onnx.save(onnx.parser.parse_model(SUBGRAPHS), folder / "jumps.onnx")
+    layouts, entry, files = proven("host", "jumps", folder, "vm")
+    assert entry == ""
+    assert ranges.shown(layouts, entry, files) == (5, ())
+    (name,) = [n for n in files if n.endswith("_lib1.c")]
+    text = files[name].decode()
+    tables = re.findall(r"call_\d+_bytes\[\] = \{.*?(\d+)\}", text)
+    assert len(tables) == 5
+    for k in range(5):
+        head = f"call_{k}_bytes[] = {{"
+        before, _, after = text.partition(head)
+        old, _, rest = after.partition("}")
+        one = re.sub(r"\d+$", lambda m: str(int(m[0]) - 1), old)
+        made = {**files, name: f"{before}{head}{one}}}{rest}".encode()}
+        count, why = ranges.shown(layouts, entry, made)
+        assert (count, len(why)) == (4, 1)
+    program = next(n for n in files if n.endswith(".vm"))
+    assert ranges.shown(layouts, entry, {**files, program: files[program][:-4]})[0] == 0
