@@ -64,13 +64,13 @@ class Planned:
         """Bytes of constants that one step reads, those too that others read."""
         return bytes_read(call)
 
-    def inside(self, call: Call) -> Iterator[tuple[str, float, int]]:
-        """Steps of a step's subgraphs: the node's name, instructions in all turns, and bytes as of
-        `flash_of`."""
+    def inside(self, call: Call) -> Iterator[tuple[str, tuple[float, int]]]:
+        """Steps of a step's subgraphs: the node's name, its instructions in all turns and its bytes
+        as of `flash_of`."""
         for graph, program in call.parts.items():
             turns = call.kernel.turns.get(graph, 1)
             for step in program.calls:
-                yield step.node.name, turns * step.kernel.cost, self.flash_of(step)
+                yield step.node.name, (turns * step.kernel.cost, self.flash_of(step))
 
 
 @frozen

@@ -73,7 +73,7 @@ class Device:
         for call in planned.program.calls:
             name, whole = call.node.name, Cost(call.kernel.cost, planned.flash_of(call))
             if name in ways and call.parts:
-                inner = [(n, Cost(*cost)) for n, *cost in planned.inside(call)]
+                inner = [(n, Cost(*each)) for n, each in planned.inside(call)]
                 first, *later = (p.node.name for p in ways[name].inner)
                 for other in later:
                     nodes = {other, converted(f"{other}_x", CONVERSIONS[0])}

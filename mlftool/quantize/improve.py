@@ -117,7 +117,8 @@ def plainest(net: Network, found: Mapping[str, Mapping[str, Range]]) -> Plan:
     """int8 by the least and the largest value, weights to the nearest integer."""
     seen = by_way(found, "minmax")
     weights = {x.name: {bits: nearest(net, x, bits) for bits in (8, 4)} for x in net.layers}
-    return Plan({x.name: Precision.INT8 for x in net.layers}, seen, seen, weights)
+    tables = bool(net.gates)
+    return Plan({x.name: Precision.INT8 for x in net.layers}, seen, seen, weights, tables)
 
 
 def ranges_of(studio: Studio) -> dict[str, Mapping[str, Range]]:

@@ -25,7 +25,7 @@ from mlftool.frozen import field, frozen
 from mlftool.ir.graph import Array
 from mlftool.quantize.factors import Factors
 from mlftool.quantize.prepare import LAYERS, ROWS, TRANSPOSED, attribute, weight_axis, whole
-from mlftool.quantize.recurrent import GATES, Cell, Product, taken_apart
+from mlftool.quantize.recurrent import GATES, Cell, Product, Way, taken_apart
 
 CUTS = frozenset(("Relu", "Clip"))
 MOVES = frozenset(
@@ -113,6 +113,12 @@ class Network:
     @cached_property
     def model_inputs(self) -> frozenset[str]:
         return frozenset(i.name for i in self.model.graph.input) - self.constants.keys()
+
+    @cached_property
+    def gates(self) -> Mapping[str, Way]:
+        """Group -> the direction of which it has sums that functions read."""
+        ways = (way for cell in self.cells for way in cell.ways)
+        return {gate.shown: way for way in ways for gate in way.gates}
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
@@ -234,15 +240,16 @@ def _groups(model: ModelProto, layers: Sequence[Layer], cells: Sequence[Cell]) -
                     parent[root(out)] = root(node.input[0])
     for way in (w for cell in cells for w in cell.ways):  # a state is one of them all
         parent[root(way.inner[0].x)] = root(way.all)
+    gates = {gate.shown for cell in cells for way in cell.ways for gate in way.gates}
     readers = readers_of(model)
     shown = {o.name for o in model.graph.output}
     hidden = {n for n in floats if n not in shown and _is_cut(readers.get(n, []))}
     hidden |= _inside_functions(model, shown)
     others = {n for node in model.graph.node if _reads_integers(node, shown) for n in node.input}
-    wanted = {root(n) for n in floats if n in others | read and n not in hidden}
+    wanted = {root(n) for n in floats if n in others | read | gates and n not in hidden}
     found = {n: root(n) for n in floats if root(n) in wanted and n not in hidden}
     late = _rounded_later(model, made, found.keys(), shown)
-    late -= read
+    late -= read | gates
     first: dict[str, str] = {}
     return {n: first.setdefault(r, n) for n, r in found.items() if n not in late}
 

@@ -11,6 +11,7 @@ import numpy as np
 from mlftool.frozen import frozen, replace
 from mlftool.ir.graph import Array
 from mlftool.quantize.network import Layer, Network
+from mlftool.quantize.recurrent import Way
 
 LIMITS = {4: 7, 8: 127}  # of symmetric weights
 SMALLEST = 2.0**-60  # range that is told from zero: its unit keeps accumulators' units ordinary
@@ -78,12 +79,13 @@ class Weights:
 @frozen
 class Plan:
     """`ranges` are those of 8 bits, by group; 16 bits hold WIDER times `seen`. `weights` are by
-    layer and bits."""
+    layer and bits. `tables`: the gates of recurrent layers in 8 bits are tables."""
 
     precisions: Mapping[str, Precision]
     ranges: Mapping[str, Range]
     seen: Mapping[str, Range]
     weights: Mapping[str, Mapping[int, Weights]]
+    tables: bool = False
 
     def with_precision(self, layer: str, precision: Precision) -> Plan:
         return replace(self, precisions={**self.precisions, layer: precision})
@@ -120,7 +122,15 @@ class Resolved:
                 return 16
             return 0 if found == {Precision.FLOAT} else 8
 
-        return {group: bits(found or common) for group, found in near.items()}
+        return {
+            group: self._of_gates(net.gates[group]) if group in net.gates else bits(found or common)
+            for group, found in near.items()
+        }
+
+    def _of_gates(self, way: Way) -> int:
+        narrow = {Precision.INT8, Precision.INT4}
+        found = {self.plan.precisions[p.node.name] for p in way.inner}
+        return 8 if self.plan.tables and found <= narrow else 0
 
     def scale(self, group: str) -> Scale | None:
         """What a group is stored in; None for floats."""

@@ -30,7 +30,7 @@ from mlftool.quantize.network import Network, float_outputs, network
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.prepare import prepared
 from mlftool.quantize.samples import Samples, samples_of
-from mlftool.quantize.search import Found, search
+from mlftool.quantize.search import Found, search, with_gates
 from mlftool.quantize.studio import Studio
 from mlftool.quantize.trials import Point
 from mlftool.quantize.write import written
@@ -137,8 +137,8 @@ def quantized(
 
     device = Device(best.net, request.target, request.optimize)
     with step("choosing precisions"):
-        prices = Prices(device, best.plan)
-        found = search(studio, best.plan, prices, judge, goal, request.flash, wish)
+        plan = with_gates(best.plan, device, studio, judge, (goal, wish), request.flash)
+        found = search(studio, plan, Prices(device, plan), judge, goal, request.flash, wish)
     if not found.fits:
         raise _out_of_reach(request, metric, goal, found, before)
     with step("correcting biases"):

@@ -8,7 +8,7 @@ What stays in float gets its operator back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,11 @@ USUAL = {
     "LSTM": (b"Sigmoid", b"Tanh", b"Tanh"),
 }
 FUNCTIONS = frozenset((b"Sigmoid", b"Tanh", b"Relu", b"HardSigmoid", b"Softsign"))
+# What results are stored in as tables: steps of 1, and the least and the most of them.
+LIMITS = {
+    **dict.fromkeys(("Sigmoid", "HardSigmoid"), (256, 0, 255)),
+    **dict.fromkeys(("Tanh", "Softsign"), (128, -128, 127)),
+}
 FIRST, ONE = "//first", "//one"  # [0] and [1], of what is opened
 PLAIN = frozenset(("direction", "hidden_size", "linear_before_reset", "activations", "layout"))
 
@@ -49,6 +54,16 @@ class Product:
 
 
 @frozen
+class Gate:
+    """A tensor inside of a Scan that functions with known limits read: `functions` are their
+    results and operators, `shown` is the Scan's output that has it in all steps."""
+
+    x: str
+    functions: tuple[tuple[str, str], ...]
+    shown: str
+
+
+@frozen
 class Way:
     """One direction, a Scan of this name: `first` is the layer that multiplies the input, `inner`
     are those that multiply the state, in the order of their weights."""
@@ -57,6 +72,7 @@ class Way:
     first: str
     inner: tuple[Product, ...]
     all: str  # the hidden states, [batch, steps, hidden]
+    gates: tuple[Gate, ...]  # of which the functions may be tables; none if one of them may not
 
 
 @frozen
@@ -245,7 +261,7 @@ class _Taker:
         self.nodes.append(scan)
         shape = self.batch, self.steps, self.units
         self.infos.append(helper.make_tensor_value_info(f"{name}_all", TensorProto.FLOAT, shape))
-        return Way(name, first, tuple(body.products), f"{name}_all"), last
+        return Way(name, first, tuple(body.products), f"{name}_all", body.bounded()), last
 
     def state(self, name: str, k: int, d: int) -> str:
         """[batch, hidden] before the first step."""
@@ -275,6 +291,7 @@ class _Body:
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, Array] = {}
         self.products: list[Product] = []
+        self.gates: list[Gate] = []
         self.shown: list[str] = []
         self.inner: list[str] = []
         self.early = bias  # what is added to the sums of x
@@ -304,10 +321,27 @@ class _Body:
         layer = self.nodes[-1]
         layer.name = name
         shown = f"{name}_read", f"{name}_made"
-        self.inner += [self.step("Identity", [n], f"{label}_{k}") for k, n in enumerate((x, y))]
-        self.shown += shown
+        self.shows(zip((x, y), shown, strict=True))
         self.products.append(Product(layer, *shown))
         return y
+
+    def shows(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Tensors and the Scan's outputs that have them."""
+        for inner, out in pairs:
+            self.inner.append(self.step("Identity", [inner], f"seen_{len(self.inner)}"))
+            self.shown.append(out)
+
+    def gate(self, x: str, functions: Sequence[str]) -> None:
+        """`x` is what functions read, directly or in parts; of these the results."""
+        made = {n.output[0]: n.op_type for n in self.nodes}
+        known = tuple((f, made[f]) for f in functions)
+        shown = f"{x}_seen"
+        self.shows([(x, shown)])
+        self.gates.append(Gate(x, known, shown))
+
+    def bounded(self) -> tuple[Gate, ...]:
+        ops = {op for gate in self.gates for _, op in gate.functions}
+        return tuple(self.gates) if ops <= LIMITS.keys() else ()
 
     def parts(self, x: str, label: str, *gates: int) -> list[str]:
         """Parts of the last axis, each of so many gates."""
@@ -320,17 +354,23 @@ class _Body:
 
     def _rnn(self, h: str, c: str, g: str) -> list[str]:
         total = self.step("Add", [g, self.product(h, "state", slice(None))], "total")
-        return [self.step(self.functions[0], [total], "next")]
+        new = self.step(self.functions[0], [total], "new")
+        self.gate(total, [new])
+        return [self.step("Identity", [new], "next")]
 
     def _lstm(self, h: str, c: str, g: str) -> list[str]:
         total = self.step("Add", [g, self.product(h, "state", slice(None))], "total")
         f, act, last = self.functions
         i, o, keep, new = self.parts(total, "gate", 1, 1, 1, 1)
         i, o, keep = (self.step(f, [n], f"{n[len(self.name) + 1 :]}_open") for n in (i, o, keep))
+        new = self.step(act, [new], "new")
+        self.gate(total, [i, o, keep, new])
         kept = self.step("Mul", [keep, c], "kept")
-        added = self.step("Mul", [i, self.step(act, [new], "new")], "added")
+        added = self.step("Mul", [i, new], "added")
         cell = self.step("Add", [kept, added], "next_cell")
-        return [self.step("Mul", [o, self.step(last, [cell], "shown")], "next"), cell]
+        shown = self.step(last, [cell], "shown")
+        self.gate(cell, [shown])
+        return [self.step("Mul", [o, shown], "next"), cell]
 
     def _gru(self, h: str, c: str, g: str) -> list[str]:
         """Resets what the state adds to the new value after the product, or the state before."""
@@ -341,14 +381,18 @@ class _Body:
         else:
             early = self.product(h, "state", slice(split))
         first, second = self.parts(g, "x", 2, 1)
-        opened = self.step(f, [self.step("Add", [first, early], "total")], "open")
+        total = self.step("Add", [first, early], "total")
+        opened = self.step(f, [total], "open")
+        self.gate(total, [opened])
         z, r = self.parts(opened, "gate", 1, 1)
         if self.before:
             added = self.step("Mul", [r, late], "reset")
         else:
             reset = self.step("Mul", [r, h], "reset")
             added = self.product(reset, "candidate", slice(split, None))
-        new = self.step(act, [self.step("Add", [second, added], "sum")], "new")
+        last = self.step("Add", [second, added], "sum")
+        new = self.step(act, [last], "new")
+        self.gate(last, [new])
         one = f"{self.name}_one"
         self.constants[one] = np.array(1, np.float32)
         part = self.step("Mul", [self.step("Sub", [one, z], "rest"), new], "added")

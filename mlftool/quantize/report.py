@@ -9,7 +9,7 @@ from mlftool.errors import one_line
 from mlftool.quantize.device import Cost
 from mlftool.quantize.metrics import shown
 from mlftool.quantize.network import recurrent_layers
-from mlftool.quantize.plan import Precision
+from mlftool.quantize.plan import Precision, Resolved
 from mlftool.quantize.quantizer import Quantized
 from mlftool.quantize.search import CHEAPER
 from mlftool.quantize.trials import Point
@@ -48,10 +48,20 @@ def text(q: Quantized, output: str) -> str:
     if kept := recurrent_layers(q.improved.net.model):
         named = ", ".join(f"'{one_line(name)}'" for name in kept)
         lines.append(f"  {'in float':<12}{named}: {PLAIN_FORM}")
+    if tables := _tables(q):
+        named = ", ".join(f"'{one_line(name)}'" for name in tables)
+        lines.append(f"  {'tables':<12}of int8 are the gates of {named}")
     if q.goal:
         lines.append(f"  {'asked for':<12}{q.goal.text}")
     lines += [f"\n{table.text(part)}" for part in (_layers(q), _steps(q), _curve(q))]
     return "\n".join(lines)
+
+
+def _tables(q: Quantized) -> list[str]:
+    """Recurrent layers whose gates are tables."""
+    resolved = Resolved(q.improved.net, q.found.plan)
+    found = (way.name for group, way in q.improved.net.gates.items() if resolved.scale(group))
+    return list(dict.fromkeys(found))
 
 
 def _samples(count: int) -> str:
@@ -112,6 +122,7 @@ def to_json(q: Quantized) -> dict[str, Any]:
         "sqnr": q.output_sqnr,
         "cost": _cost(q.cost),
         "float_cost": _cost(q.float_cost),
+        "tables": _tables(q),
         "layers": [
             {
                 "name": x.name,

@@ -16,12 +16,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 
-from mlftool.frozen import frozen
-from mlftool.quantize.device import Prices
-from mlftool.quantize.metrics import Goal
+from mlftool.frozen import frozen, replace
+from mlftool.quantize.device import Device, Prices, total
+from mlftool.quantize.metrics import Goal, sqnr
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.studio import Studio
-from mlftool.quantize.trials import Allowed, Point, Trials, every, near
+from mlftool.quantize.trials import Allowed, Point, Trials, every, near, price
 
 LITTLE = 0.2  # of the instructions, for what is only wished for
 UPGRADES = (Precision.INT16, Precision.FLOAT)  # of equal gains the first
@@ -83,6 +83,37 @@ def search(
         found = _wished(s, found, wish)
     why = _reasons(s, plan, found)
     return Found(found, s.point(found), s.fits(found), why, tuple(s.curve))
+
+
+def with_gates(
+    plan: Plan,
+    device: Device,
+    studio: Studio,
+    judge: Callable[[Plan], float],
+    goals: Sequence[Goal | None],
+    flash: int | None,
+) -> Plan:
+    """`plan` with the gates of recurrent layers as tables, or in float if that is cheaper, or where
+    tables miss one of the goals; of the last of them only if it takes but LITTLE more. Without
+    goals tables may cost SLACK."""
+    plans = plan, replace(plan, tables=False)
+    if not plan.tables:
+        return plan
+    costs = [total(device.costs(p).values()) for p in plans]
+    narrow, wide = costs
+    if price(wide, flash) <= price(narrow, flash) or (flash and wide.flash <= flash < narrow.flash):
+        return plans[1]
+    goal, wish = goals
+    if goal is None:
+        wanted = studio.judged(None)
+        found = [sqnr(studio.judged(p), wanted) for p in plans]
+        return plans[found[0] < found[1] - SLACK]
+    found = [judge(p) for p in plans]
+    if not goal.met(found[0]):
+        return plans[1]
+    little = wide.instructions <= (1 + LITTLE) * narrow.instructions
+    better = wish is not None and wish.met(found[1]) and not wish.met(found[0])
+    return plans[better and little]
 
 
 def _narrow(s: Trials, plan: Plan, narrow: Sequence[Precision]) -> Allowed:

@@ -20,7 +20,7 @@ from mlftool.ir.graph import Array
 from mlftool.quantize.network import Layer, Network, float_outputs, moves, with_weights
 from mlftool.quantize.plan import Plan, Resolved, Scale
 from mlftool.quantize.prepare import channels
-from mlftool.quantize.recurrent import FIRST, ONE, opened
+from mlftool.quantize.recurrent import FIRST, LIMITS, ONE, Way, opened
 from mlftool.quantize.runtime import Session
 from mlftool.quantize.samples import Samples
 
@@ -187,6 +187,7 @@ def simulation(net: Network) -> ModelProto:
     made = with_weights(net.model, {})
     graph = made.graph
     layers = {layer.name: layer for layer in net.layers}
+    ways = {way.name: way for way in net.gates.values()}
     makers = {name: n for n in graph.node for name in n.output}
     rounded = {
         name
@@ -202,6 +203,8 @@ def simulation(net: Network) -> ModelProto:
         nodes += _layer(net, mine, node, f"{mine.name}//x") if mine else [node]
         for inner in _within(node, layers):
             nodes += _step(net, inner, node)
+        if node.name in ways and node.op_type == "Scan":
+            _tables(ways[node.name], node)
         for name in made_by_it:
             if name in rounded:
                 nodes += _rounding(name, net.group)
@@ -220,7 +223,7 @@ def simulation(net: Network) -> ModelProto:
     ]
     del graph.node[:], graph.initializer[:], graph.value_info[:]
     graph.node.extend(copies)
-    graph.initializer.extend(kept)
+    graph.initializer.extend([*kept, *(_constants() if ways else ())])
     graph.input.extend(added)
     shown = {o.name for o in graph.output}
     wanted = (*net.judged, *(n for layer in net.layers for n in (layer.x, layer.y)))
@@ -256,11 +259,52 @@ def _step(net: Network, layer: Layer, scan: NodeProto) -> Iterator[NodeProto]:
     for node in body.node:
         mine = node.name == layer.name
         nodes += _layer(net, layer, node, f"{layer.name}//x//step") if mine else [node]
-    copies = [NodeProto.FromString(n.SerializeToString()) for n in nodes]
-    del body.node[:]
-    body.node.extend(copies)
+    _replace(body, nodes)
     if layer.x in net.group:
         yield from _integers(layer.x, f"{layer.name}//x", f"{layer.name}//x")
+
+
+def _tables(way: Way, scan: NodeProto) -> None:
+    """Simulates what functions of a Scan read and give where they are tables."""
+    (body,) = (a.g for a in scan.attribute if a.HasField("g"))
+    rounded: dict[str, tuple[str, tuple[str, str, str]]] = {}
+    for gate in way.gates:
+        own = tuple(f"{gate.shown}//{key}" for key in ("scale", "low", "high"))
+        rounded[gate.x] = gate.shown, own  # type: ignore[assignment]
+        for made, op in gate.functions:
+            rounded[made] = gate.shown, _limits(op)
+    nodes: list[NodeProto] = []
+    for node in body.node:
+        node.input[:] = [f"{i}//q" if i in rounded else i for i in node.input]
+        nodes.append(node)
+        for name in rounded.keys() & set(node.output):
+            group, (scale, low, high) = rounded[name]
+            read, made = f"{name}//q", f"{name}//q//stored"
+            nodes += [
+                helper.make_node("Div", [name, scale], [f"{read}//a"]),
+                helper.make_node("Round", [f"{read}//a"], [f"{read}//b"]),
+                helper.make_node("Clip", [f"{read}//b", low, high], [f"{read}//c"]),
+                helper.make_node("Mul", [f"{read}//c", scale], [made]),
+                helper.make_node("Where", [f"{group}//on", made, name], [read]),
+            ]
+    _replace(body, nodes)
+
+
+def _limits(op: str) -> tuple[str, str, str]:
+    """Constants: the step, the least and the most of a function's results."""
+    return f"//{op}//scale", f"//{op}//low", f"//{op}//high"
+
+
+def _constants() -> Iterator[TensorProto]:
+    for op, (steps, low, high) in LIMITS.items():
+        for name, value in zip(_limits(op), (1 / steps, low, high), strict=True):
+            yield numpy_helper.from_array(np.array(value, np.float32), name)
+
+
+def _replace(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
+    copies = [NodeProto.FromString(n.SerializeToString()) for n in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
 
 
 def seen_tensors(net: Network) -> tuple[str, ...]:

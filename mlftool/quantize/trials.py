@@ -77,12 +77,7 @@ class Trials:
         return small and cost.instructions <= self.instructions
 
     def price(self, cost: Cost) -> tuple[float, float]:
-        """What is less for a cheaper plan. Within a budget of flash these are instructions; without
-        one a per cent fewer of them are worth two per cent more flash, so that no layer takes four
-        times its flash for a few instructions."""
-        if self.flash is not None:
-            return cost.instructions, cost.flash
-        return cost.instructions**2 * max(cost.flash, 1), cost.instructions
+        return price(cost, self.flash)
 
     def cheaper(self, a: Cost, b: Cost) -> bool:
         return self.price(a) < self.price(b)
@@ -108,6 +103,15 @@ class Trials:
         """The best SQNR in dB of a compiled plan that missed the accuracy."""
         missed = (p.sqnr for p in self.curve if self.goal and not self.goal.met(p.accuracy))
         return max(missed, default=-math.inf)
+
+
+def price(cost: Cost, flash: int | None) -> tuple[float, float]:
+    """What is less for a cheaper plan. Within a budget of flash these are instructions; without one
+    a per cent fewer of them is worth two per cent more flash, so that no layer takes four times its
+    flash for a few instructions."""
+    if flash is not None:
+        return cost.instructions, cost.flash
+    return cost.instructions**2 * max(cost.flash, 1), cost.instructions
 
 
 def key_of(plan: Plan) -> Key:

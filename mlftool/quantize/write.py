@@ -20,6 +20,7 @@ from mlftool.quantize.factors import note
 from mlftool.quantize.network import Layer, Network, with_weights
 from mlftool.quantize.plan import Plan, Precision, Resolved, Scale
 from mlftool.quantize.prepare import inner_reads
+from mlftool.quantize.recurrent import LIMITS
 
 MICROSOFT = "com.microsoft"
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
@@ -91,17 +92,34 @@ class _Writer:
         if bias is not None:
             node.input[2] = self.constant(layer.bias, *bias, 0)
 
+    def tables(self, name: str) -> dict[str, Scale]:
+        """What functions of a Scan of this name read and give, where these are tables."""
+        found = {}
+        for group, way in self.net.gates.items():
+            scale = self.resolved.scale(group)
+            if way.name == name and scale is not None:
+                (gate,) = (g for g in way.gates if g.shown == group)
+                found[gate.x] = scale
+                for made, op in gate.functions:
+                    steps, low, _ = LIMITS[op]
+                    found[made] = Scale(np.float32(1 / steps), -128 - low, 8)
+        return found
+
     def scan(self, node: NodeProto, layers: Mapping[str, Layer]) -> None:
         """The layers inside of a Scan in integers; what only the simulation reads is left out."""
         (body,) = (a.g for a in node.attribute if a.HasField("g"))
         outer, self.nodes = self.nodes, []
         count = len(node.input)  # states, and a sequence
         unread = {o.name for o in body.output[count:]}
+        stored = self.tables(node.name)
         for inner in body.node:
+            inner.input[:] = [f"{i}_dequantized" if i in stored else i for i in inner.input]
             if inner.name in layers:
                 self.layer(layers[inner.name], inner)
             if unread.isdisjoint(inner.output):
                 self.nodes.append(inner)
+                for name in stored.keys() & set(inner.output):
+                    self.pair(name, name, stored[name])
         copies = [NodeProto.FromString(n.SerializeToString()) for n in self.nodes]
         self.nodes = outer
         del body.node[:], body.output[count:], node.output[count:]

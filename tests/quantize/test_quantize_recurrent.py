@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,13 +12,14 @@ from builders import Array
 
 from mlftool.compile import compile_modules, compile_specs
 from mlftool.module import ModuleSpec
+from mlftool.quantize.device import Device
 from mlftool.quantize.improve import plainest, ranges_of
 from mlftool.quantize.network import network
 from mlftool.quantize.plan import Precision
 from mlftool.quantize.prepare import prepared
 from mlftool.quantize.quantizer import Quantized, Request, quantized
-from mlftool.quantize.recurrent import GATES, taken_apart
-from mlftool.quantize.report import text
+from mlftool.quantize.recurrent import GATES, LIMITS, taken_apart
+from mlftool.quantize.report import text, to_json
 from mlftool.quantize.runtime import Session
 from mlftool.quantize.samples import samples_of
 from mlftool.quantize.studio import Studio
@@ -152,18 +154,63 @@ def test_the_command_keeps_the_accuracy_in_integers(op: str, more: str) -> None:
     assert q.after >= q.before - 0.003
     assert {x.precision for x in q.layers} <= {Precision.INT8, Precision.INT16}
     assert [x.name for x in q.layers] == ["all_input", "all_state", "y"]
-    assert q.cost.flash < q.float_cost.flash / 2
+    assert q.cost.flash < q.float_cost.flash * 0.7
+    assert q.cost.instructions < q.float_cost.instructions * 0.8
     assert q.output_sqnr > 30
     assert all(x.cost.instructions > 0 and x.cost.flash > 0 for x in q.layers)
     assert "all_state" in text(q, "out.onnx")
     assert "in float" not in text(q, "out.onnx")
+    assert "of int8 are the gates of 'all'" in text(q, "out.onnx")
+    assert to_json(q)["tables"] == ["all"]
+
+
+def test_gates_are_floats_where_tables_miss_the_accuracy() -> None:
+    net = classifier("LSTM", "forward")
+    asked: dict[str, Any] = {"metric": "sqnr", "on_device": False}
+    narrow = made(net, enough=20.0, **asked)
+    wide = made(net, enough=narrow.after + 2, **asked)
+    assert {x.precision for q in (narrow, wide) for x in q.layers} == {Precision.INT8}
+    assert [to_json(q)["tables"] for q in (narrow, wide)] == [["all"], []]
+    assert narrow.cost.instructions < wide.cost.instructions <= narrow.float_cost.instructions
+    assert wide.after >= narrow.after + 2
+
+
+@pytest.mark.parametrize(("op", "way", "more"), [*FORMS[:9:2], *FORMS[10:]])
+def test_tables_are_computed_as_they_are_measured(op: str, way: str, more: str) -> None:
+    """By onnxruntime and by compiled C, in which no function is left."""
+    plain = prepared(classifier(op, way, more), "net")
+    net, x = network(plain, "net"), states(8, 7)
+    studio = Studio(net, samples_of({"x": x}, plain, "data"))
+    plan = plainest(net, ranges_of(studio))
+    model, measured = written(net, plan, "test"), studio.run(plan, studio.outputs)
+    ours, theirs = load_host(compile_modules([ModuleSpec(model)])), Session(model)
+    for k, given in enumerate(x):
+        right = {n: a[k] for n, a in measured.items()}
+        assert differ(right, theirs(["y", "h"], {"x": given})) < 2e-6
+        assert differ(right, ours({"x": given})) < 2e-6
+    (module,) = compile_specs([ModuleSpec(model)])
+    inner = [c for call in module.program.calls for p in call.parts.values() for c in p.calls]
+    computed = {n.op for c in inner for n in (c.node.body or (c.node,))}
+    assert computed.isdisjoint(LIMITS)
+
+
+@pytest.mark.parametrize(("op", "precision"), product(("GRU", "LSTM"), Precision))
+def test_costs_of_products_are_their_own(op: str, precision: Precision) -> None:
+    """Those of each that multiplies the input or the state, of both directions."""
+    plain = prepared(classifier(op, "bidirectional"), "net")
+    net = network(plain, "net")
+    ranges = ranges_of(Studio(net, samples_of({"x": states()}, plain, "data")))
+    costs = Device(net, "cortex-m4").costs(plainest(net, ranges).uniform(precision))
+    (cell,) = net.cells
+    assert len(cell.layers) == (6 if op == "GRU" else 4)
+    assert all(costs[n].instructions > 0 and costs[n].flash > 0 for n in cell.layers)
 
 
 def test_precisions_are_chosen_for_each_product() -> None:
     """Where int8 misses what is asked for, and floats where nothing less has it."""
     net = classifier("LSTM", "forward")
     plain = made(net, metric="sqnr", enough=20.0, on_device=False)
-    asked = plain.after + 5
+    asked = plain.after + 11
     mixed = made(net, metric="sqnr", enough=asked, on_device=False)
     assert mixed.after >= asked
     assert len({x.precision for x in mixed.layers}) > 1
