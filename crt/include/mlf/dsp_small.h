@@ -79,8 +79,8 @@ MLF_INLINE int32_t mlf_requantize_here(int32_t acc, float scale, int32_t zero_po
 #define MLF_APART static inline
 #endif
 
-/* All channels, an even number of them, of two pixels whose outputs are at `y0` and `y1`: of each two
- * channels `w` has their biases, scales and weights, of an even number of steps. Forty-three instructions for
+/* All channels of two pixels whose outputs are at `y0` and `y1`: of each two
+ * channels `w` has their biases, scales and weights, of an even number of steps. Forty-five instructions for
  * four outputs beside the products. All core registers are taken, so what a pair of channels needs once stays in those
  * of the FPU. */
 MLF_APART void mlf_channels_2x2(const uint32_t *w, const int16_t *x, const int16_t *stop,
@@ -119,8 +119,9 @@ MLF_APART void mlf_channels_2x2(const uint32_t *w, const int16_t *x, const int16
       "add %[low1], %[low1], %[xb]\n\tadd %[all1], %[all1], %[xb]\n\t"
       "ssat %[low0], #8, %[low0]\n\tssat %[all0], #8, %[all0]\n\t"
       "ssat %[low1], #8, %[low1]\n\tssat %[all1], #8, %[all1]\n\t"
-      "strb %[low0], [%[wa]], #1\n\tstrb %[all0], [%[wa]], #1\n\t"
-      "strb %[low1], [%[wb]], #1\n\tstrb %[all1], [%[wb]], #1\n\t"
+      "strb %[low0], [%[wa]], #1\n\tstrb %[low1], [%[wb]], #1\n\t"
+      "cmp %[wa], %[xa]\n\titt ne\n\t"
+      "strbne %[all0], [%[wa]], #1\n\tstrbne %[all1], [%[wb]], #1\n\t"
       "vmov s10, s11, %[wa], %[wb]\n\t"
       "cmp %[wa], %[xa]\n\tbne 1b"
       : [from] "+&r"(w), [at] "+&r"(x), [low0] "+&r"(y0), [all0] "+&r"(y1), [low1] "+&r"(last),
@@ -140,9 +141,11 @@ MLF_APART void mlf_channels_2x2(const uint32_t *w, const int16_t *x, const int16
     all0 = mlf_upper_sum(all0, low0) + bias1;
     all1 = mlf_upper_sum(all1, low1) + bias1;
     y0[c] = (int8_t)mlf_requantize_here(low0, scale0, zero_point, -128, 127);
-    y0[c + 1] = (int8_t)mlf_requantize_here(all0, scale1, zero_point, -128, 127);
     y1[c] = (int8_t)mlf_requantize_here(low1, scale0, zero_point, -128, 127);
-    y1[c + 1] = (int8_t)mlf_requantize_here(all1, scale1, zero_point, -128, 127);
+    if (c + 1 < channels) {
+      y0[c + 1] = (int8_t)mlf_requantize_here(all0, scale1, zero_point, -128, 127);
+      y1[c + 1] = (int8_t)mlf_requantize_here(all1, scale1, zero_point, -128, 127);
+    }
   }
 #endif
 }
@@ -203,7 +206,7 @@ static inline void mlf_copy_s8(const int8_t *from, int8_t *to, int32_t n) {
 }
 
 /* Bytes `step` apart as halfwords until `end`: seven instructions for two. */
-MLF_INLINE void mlf_widen_column(const int8_t *from, int32_t step, int16_t *to,
+MLF_SHARED void mlf_widen_column(const int8_t *from, int32_t step, int16_t *to,
                                  const int16_t *end) {
   if ((end - to) % 2) {
     *to++ = *from;

@@ -65,7 +65,7 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
     entries, twice = _entries(c, q, rows, width, stream)
     store = entries[0].store
     twins = ordered and rows == 2 and not raised and not zeros
-    whole = stream and twins and twice and c.oc % 2 == 0 and _saturates(c, q) and store.operations == NOTHING
+    whole = stream and twins and twice and _saturates(c, q) and store.operations == NOTHING
     step = 8 if whole else 4
     column = -(-c.depth // step) * step
     size = 2 * rows * column + copied * column
@@ -93,6 +93,7 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
             "stream": stream,
             "whole": whole,
             "copied": copied,
+            "run": Number(c.kernel[1] if c.dilations[1] == 1 and c.kernel[1] <= c.inputs[1] else 1),
             "zero": q.y_zero_point,
             "ordered": ordered,
             "several": c.batch > 1,
