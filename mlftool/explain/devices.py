@@ -18,7 +18,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0401": Explanation(
         "mlftool reads a few variables: MLF_DEBUG, SOURCE_DATE_EPOCH, MLFTOOL_CACHE and those "
         "that name compilers. One of them has an invalid value.",
-        "Correct or unset the variable that the message names.",
+        "Correct the variable that the message names, or `unset` it.",
         message="mlftool: error[MLF0401]: SOURCE_DATE_EPOCH is 'today'; expected a number of "
         "seconds since 1970, at most 8589934591",
     ),
@@ -30,7 +30,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "MLF0403": Explanation(
         "A target is one of mlftool's names or a target string of TVM's.",
-        "Use a name from the message; docs/adding_a_target.md says how to add one.",
+        "Use the name that the message suggests. A target that a manifest declares is built by "
+        "`mlftool build`, not by its name; docs/adding_a_target.md says how to add one.",
         command=f"{_COMPILE} --target cortex-m44",
     ),
     "MLF0404": Explanation(
@@ -42,7 +43,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0405": Explanation(
         "An option belongs to another executor or runtime, or applies to models but an archive is "
         "given.",
-        "Remove the option, or choose the executor that the message names.",
+        "Remove the option, or choose the executor in the message with `--executor`.",
         command="mlftool size model.tar --optimize size",
     ),
     "MLF0406": Explanation(
@@ -72,7 +73,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0410": Explanation(
         "A backend is one of mlftool's, or the BACKEND of a --backend-file. Its name, device and "
         "functions are checked before the model is read.",
-        "Use a name from the message, or give the file that defines the backend.",
+        "Use a name in the message, or give the file that defines the backend: `--backend-file "
+        "FILE.py`.",
         command=f"{_COMPILE} --backend nope",
     ),
     "MLF0411": Explanation(
@@ -99,7 +101,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0414": Explanation(
         "A BUILD file calls a rule or macro of mlftool with an unknown argument or value, or "
         "without a required argument.",
-        "The message says what the rule takes; docs/rules.md has every argument.",
+        'Call it with what the message expects, as in `optimize = "size"`; docs/rules.md has every '
+        "argument.",
         message='//app:kws: error[MLF0414]: optimize: got "sise", expected one of "speed", '
         "\"size\"; did you mean 'size'?",
     ),
@@ -129,12 +132,12 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0505": Explanation(
         "metadata.json lacks a key or has values that the format does not allow. Another program "
         "has written or changed it.",
-        "Make the archive again; docs/mlf.md has the format.",
+        "Make the archive again: `mlftool compile MODEL -o FILE.tar`; docs/mlf.md has the format.",
         message="kws.tar: error[MLF0505]: metadata.json: modules.kws.memory: is missing",
     ),
     "MLF0506": Explanation(
         "Older versions of the format cannot store several modules, or operators.",
-        "Use the version that the message names; the default is 7.",
+        "Leave `--mlf-version` out, which writes 7, or use the version that the message names.",
         message="mlftool: error[MLF0506]: version 5 holds one module; got kws, vww",
     ),
     "MLF0507": Explanation(
@@ -176,7 +179,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "MLF0601": Explanation(
         "Each input needs an array under its name.",
-        "Use the names in the message; `mlftool inspect ARCHIVE` lists all of an archive's.",
+        "Name the arrays as the message does: `np.savez('in.npz', image=image)`. `mlftool inspect "
+        "ARCHIVE` lists the inputs of an archive.",
         command=f"{_RUN} other.npz",
     ),
     "MLF0602": Explanation(
@@ -203,7 +207,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0605": Explanation(
         "The program crashed, did not end in time, or wrote outside its memory.",
         "See its output in the message. With mlftool's own kernels this is a bug: please report "
-        "the model.",
+        "the model. `mlftool run MODEL --executor debug --dump DIR` writes what each layer gives.",
         message="kws.tar: error[MLF0605]: module 'kws': (the program ended with signal 11)",
     ),
     "MLF0606": Explanation(
@@ -234,7 +238,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "MLF0610": Explanation(
         "Only some targets have a board that QEMU simulates; instructions are counted there.",
-        "Choose one that the message names, or describe your own: docs/boards.md.",
+        "Use one in the message, such as `--on cortex-m4`, or describe your own: docs/boards.md.",
         command=f"{_RUN} model.npz --on cortex-m44",
     ),
     "MLF0611": Explanation(
@@ -252,12 +256,14 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0613": Explanation(
         "The code uses instructions or a byte order that the board does not have. As a warning: "
         "the code runs, but kernels for the board's own processor are better.",
-        "Compile the model with the --target that the message names.",
+        "Compile the model for the board: `mlftool compile MODEL --target T`, with the target in "
+        "the message.",
         message="kws.tar: error[MLF0613]: the code is for cortex-m55; MPS2 is a cortex-m4",
     ),
     "MLF0614": Explanation(
         "board.json lacks a key or has values of the wrong kind.",
-        "docs/boards.md has every key.",
+        "Add the key that the message names, or give it a value as in mlftool's "
+        "`crt/boards/*/board.json`; docs/boards.md has every key.",
         message="boards/mine/board.json: error[MLF0614]: the key 'simulator' is missing",
     ),
     "MLF0615": Explanation(
@@ -276,7 +282,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0617": Explanation(
         "Quantisation takes ranges from the samples. An array is empty, or has a NaN or an "
         "infinity, most often from a division by zero in normalisation.",
-        "Check the element that the message names, and the program that wrote the file.",
+        "Look at the element in the message; `np.isfinite(array)` finds the others. Correct the "
+        "program that wrote the file.",
         message="train.npz: error[MLF0617]: x: not finite; got nan at [3, 0, 17], expected numbers",
     ),
     "MLF0700": Explanation(

@@ -51,18 +51,20 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "MLF0107": Explanation(
         "Some keys have no default: `version` at the top level, `model` in a model.",
-        "Add the key that the message names.",
+        "Add the key that the message names: `version: 1` as the first line, `model: FILE.onnx` in "
+        "a model.",
         manifest="version: 1\nmodels:\n  kws:\n    executor: aot\n",
     ),
     "MLF0108": Explanation(
         "The value has another type than the key expects: a list instead of one value, or text "
         "instead of a number.",
-        "Write the value as the message says; put text that looks like a number into quotes.",
+        "Write the value in the form that the message expects: `[host, cortex-m4]` for a list, "
+        "`true` or `false`, `16KiB` for a size. Put text that looks like a number into quotes.",
         manifest=_HEAD + "    targets: 7\n",
     ),
     "MLF0109": Explanation(
         "The value has the right type, but is not one of the allowed values.",
-        "Use a value from the message.",
+        "Use one of the values in the message; `mlftool schema` prints those of every key.",
         manifest=_HEAD + "    optimize: tiny\n",
     ),
     "MLF0110": Explanation(
@@ -79,7 +81,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0112": Explanation(
         "A target is a name that mlftool knows, such as cortex-m4, or a key of the manifest's own "
         "`targets`.",
-        "Use a name from the message, or declare the target.",
+        "Use the name that the message suggests, or declare the target: "
+        "`targets: {mine: {base: cortex-m4}}` at the top level.",
         manifest=_HEAD + "    targets: [cortex-m44]\n",
     ),
     "MLF0113": Explanation(
@@ -125,7 +128,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "MLF0120": Explanation(
         "Two keys of a model contradict each other, or a key needs another one.",
-        "Remove one of them; docs/manifest.md says what each key needs.",
+        "Remove one of the keys in the message, or add what it misses; `mlftool schema` prints "
+        "what each key needs.",
         message="models.yaml:5:5: error[MLF0120]: models.kws.unpacked_api: aot is not among the "
         "executors",
     ),
@@ -143,7 +147,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "MLF0123": Explanation(
         "A target's `board` is the label of an mlf_board in a folder with a BUILD file.",
-        "Add a BUILD file to the folder, or correct the label; docs/boards.md has an example.",
+        "Correct the label, or add a BUILD file with `mlf_board(name = ...)` to the folder; "
+        "docs/boards.md has an example.",
         message="models.yaml:4:12: error[MLF0123]: targets.mine.board: no such package; got "
         "'//boards/mine', expected the label of an mlf_board",
     ),

@@ -34,7 +34,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "MLF0205": Explanation(
         "A tensor is sparse, a map, or has a type without kernels.",
-        "Cast it in the exporter; docs/operators.md lists the types of each operator.",
+        "Cast it in the exporter; `mlftool ops` lists the types of each operator.",
         message="kws.onnx: error[MLF0205]: input 'x': expected a tensor; got: sparse tensor type",
     ),
     "MLF0206": Explanation(
@@ -53,13 +53,15 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0208": Explanation(
         "--input-shape names an input that does not exist, another number of dimensions, or a "
         "size that contradicts the model.",
-        "Use a name and a shape from the message.",
+        "Give an input of the message and each of its dimensions: `--input-shape x:1,3,32,32`. "
+        "Those that the model fixes keep their size.",
         command=f"{_COMPILE} --input-shape nothing:1,2",
     ),
     "MLF0209": Explanation(
         "--input-value turns an input into a constant: one number for all elements, or one for "
         "each, in the range of its type. The message says what does not fit.",
-        "Use a name from the message, and numbers of the input's type.",
+        "Give an input of the message and numbers of its type: `--input-value rate:16000`, or "
+        "`--input-value mask:1,1,0` for three elements.",
         command=f"{_COMPILE} --input-value nothing:1",
     ),
     "MLF0301": Explanation(
@@ -72,7 +74,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0302": Explanation(
         "The operator has kernels, but not for these attributes, types or operands. Often a value "
         "is known only at run time.",
-        "Change the model to a form that the message names. Fixed input shapes (--input-shape) "
+        "Change the model to a form that the message names. Fixed input shapes (`--input-shape`) "
         "turn many such values into constants.",
         message="kws.onnx: error[MLF0302]: node 'sum_1' (ReduceSum): axes are known only at run "
         "time",
@@ -80,14 +82,15 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0303": Explanation(
         "The node contradicts the standard: shapes of inputs do not fit each other, an axis does "
         "not exist, or a constant cannot be computed.",
-        "The error is in the model before this node: compare the shapes in the message with the "
-        "exporter's.",
+        "Compare the shapes in the message with the exporter's: the model is wrong at this node or "
+        "before. `onnx.checker.check_model(model, full_check=True)` says what Python's onnx finds.",
         message="kws.onnx: error[MLF0303]: node 'mm_1' (MatMul): an input of shape 4x5; "
         "expected 6 along axis 0",
     ),
     "MLF0304": Explanation(
         "The interfaces of executors support different things, such as strings or subgraphs.",
-        "Use the executor that the message names; aot with interface c can run every model.",
+        "Use the executor that the message names; `--executor aot` with interface c can run every "
+        "model.",
         message="kws.onnx: error[MLF0304]: 'y' holds strings, which packed functions do not take",
     ),
     "MLF0305": Explanation(

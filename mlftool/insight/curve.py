@@ -75,7 +75,7 @@ def curve(subject: Subject, board: Board | None, figures: Mapping[str, int]) -> 
     points = []
     for made in _others(module):
         where = None if heavy else board
-        with step(f"counting with {_options(module, made)}"):
+        with step(f"counting with {_options(module, made) or 'the usual options'}"):
             points.append(_point(_options(module, made), made, _counted(made, where)))
     every = [own, *points]
     units = (u for u in ("cycles", "instructions") if all(u in p.figures for p in every))

@@ -42,6 +42,13 @@ def test_every_code_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
             assert re.search(rf"(error|warning)\[{code}\]: .", found.message), code
 
 
+def test_remedies_say_more_than_the_message() -> None:
+    """`explain` is asked for after the message was read, often where no page of docs/ is."""
+    for code, found in EXPLANATIONS.items():
+        refers = "message" in found.remedy or "docs/" in found.remedy
+        assert not refers or "`" in found.remedy, code
+
+
 @pytest.mark.parametrize("code", MANIFESTS)
 def test_manifests_of_examples_have_the_error(code: str, folder: Path) -> None:
     file = folder / "models.yaml"

@@ -142,6 +142,12 @@ def test_a_large_model_stays_below_a_megabyte(tmp_path: Path) -> None:
     assert "Too large for this page" in checked(tmp_path / "r.html").text
 
 
+def test_counts_have_their_thousands_apart() -> None:
+    """The page of a model of 1,000 layers said 1002."""
+    template = Path(report.__file__).with_name("report.html.j2").read_text()
+    assert re.findall(r"\{\{[^{}]*\| length \}\}", template) == []
+
+
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     name = 'a\n</style><script>alert(1)</script><img src=x onerror=1>"&{{ 7 * 7 }}'
     node = onnx.helper.make_node("Neg", ["x"], [name], name=name)
