@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mlftool.ir.graph import View
+from mlftool.ir.graph import TensorType, View
 from mlftool.ir.operations import Operations, of_text, times
 from mlftool.ir.relay import LAYOUTS, Rule, Site, window
 from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is
@@ -18,6 +18,7 @@ from mlftool.ops.base import (
     Attributes,
     Facts,
     Kernel,
+    Known,
     Moved,
     Operand,
     Signature,
@@ -384,10 +385,18 @@ def averages(v: View, requantize: str) -> Kernel:
     return pool(v, "portable.average_pool_s8", "0", step, finish, "int32_t", counts=counts)
 
 
+def _fits_int32(attrs: Attributes, x: TensorType, y: TensorType, known: Known) -> bool:
+    """Whether the sum over a window does, and what zero points take from it."""
+    assert known[2] is not None
+    largest = max(map(abs, x.dtype.range)) + abs(int(known[2].item()))
+    return math.prod(attrs["kernel_shape"]) * largest < 1 << 31
+
+
 @op(
     "AveragePool",
     *(Trait.KEPT, Trait.MEAN, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
     quantised="com.microsoft.QLinearAveragePool",
+    quantises=_fits_int32,
     checks=(_pool_auto_pad, _pool_pads),
     resolve=spelt_window,
     extents=OF_BATCHES,
