@@ -136,6 +136,7 @@ class Calls(Values):
         """An access that a header declares of its assembly."""
         if not isinstance(size, Whole):
             self.fail("the size of an access is not known")
+            self.written(None)
             return None
         bytes_ = size.sum
         self.each(value, lambda pointer: self._all_inside(pointer, bytes_))
@@ -152,6 +153,7 @@ class Calls(Values):
         size = self.flat(values[2])
         if not isinstance(size, Whole) or not self.known.is_positive(size.sum):
             self.fail(f"the size of a {name} is not known")
+            self.written(None)
             return values[0]
         for value in values[: COPIES[name]]:
             self._touched(value, size)
@@ -191,6 +193,7 @@ class Calls(Values):
         masked = name.rpartition("_")[0].endswith(("_z", "_p"))
         if not isinstance(offsets, Offsets):
             self.fail("the offsets of a vector are not known")
+            self.written(None)
             return None
         lanes, size = offsets.lanes, Sum.of(AT_OFFSETS[name])
 
@@ -219,6 +222,7 @@ class Calls(Values):
     def _agreed_one(self, one: Definition, given: Mapping[str, Value]) -> None:
         seen = {name: self._given(name, given) for name in given}
         if self.dry:
+            self.written(None)
             return
         try:
             touched = CONTRACTS[one.name](seen)

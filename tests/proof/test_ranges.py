@@ -475,6 +475,10 @@ OVERWRITTEN = {
         False,
     ),
     "in a condition": ("if ((z[3] = (int8_t)t[m - q[k]]) > 0) { at++; }", False),
+    "by a copy whose size only a turn knows": (
+        "const float v = t[m - q[k]]; memcpy(z, u, n); n = n - 1;",
+        False,
+    ),
     "sometimes the last": (
         "const int32_t v = m - q[k]; if (u[k] > 0) { z[3] = (int8_t)t[v]; }",
         False,
@@ -490,7 +494,7 @@ def test_a_search_whose_elements_are_overwritten(name: str) -> None:
         "MLF_KERNEL void k(const int8_t *x, const uint8_t *u, const float *t, int8_t *y) {\n"
         "  for (int32_t o = 0; o < 3; o++) {\n"
         "    const int8_t *const q = x + 4 * o; int8_t *const z = y + 4 * o;\n"
-        "    int32_t at = 0, m = q[0];\n"
+        "    int32_t at = 0, n = 4, m = q[0];\n"
         "    for (int32_t k = 1; k < 4; k++) { m = q[k] > m ? q[k] : m; }\n"
         f"    for (int32_t k = 0; k < 4; k++) {{ {body} }}\n  }}\n}}\n"
     )
