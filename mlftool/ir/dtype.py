@@ -17,6 +17,7 @@ import ml_dtypes  # its import teaches numpy the names of the narrow types
 import numpy as np
 
 from mlftool.frozen import frozen
+from mlftool.nibbles import packed, unpacked
 
 assert ml_dtypes.bfloat16
 
@@ -184,20 +185,11 @@ def stored(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     row = of(array)
     if not row.packed:
         return array.view(f"u{row.bytes}") if row.codec else array
-    per_byte = 8 // row.bits
-    flat = array.reshape(-1).view(np.uint8) & ((1 << row.bits) - 1)
-    flat = np.append(flat, np.zeros(-flat.size % per_byte, np.uint8)).reshape(-1, per_byte)
-    shifts = np.arange(per_byte, dtype=np.uint8) * row.bits
-    packed: np.ndarray[Any, Any] = np.bitwise_or.reduce(flat << shifts, axis=1).astype(np.uint8)
-    return packed
+    return packed(array, row.bits)
 
 
 def restored(data: bytes, row: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """The array whose `stored` form has the bytes `data`."""
     if not row.packed:
         return np.frombuffer(data, row.numpy).reshape(shape)
-    count = int(np.prod(shape))
-    shifts = np.arange(8 // row.bits, dtype=np.uint8) * row.bits
-    parts = (np.frombuffer(data, np.uint8)[:, None] >> shifts) & ((1 << row.bits) - 1)
-    flat = parts.astype(np.uint8).reshape(-1)[:count]
-    return flat.view(row.numpy).reshape(shape)
+    return unpacked(data, row.bits, row.numpy, shape)

@@ -14,6 +14,7 @@ import numpy as np
 from mlftool.frozen import frozen
 from mlftool.mlf.records import ModuleRecord
 from mlftool.mlf.strict import MAX_SIZE, Checked, decoded
+from mlftool.nibbles import packed, unpacked
 
 T = TypeVar("T")
 SCHEMA_VERSION = 1
@@ -40,6 +41,18 @@ class Tensor:
     scale: float | None = None
     zero_point: int | None = None
     extents: str = ""  # the output that holds the true extents, if `shape` is their upper bound
+
+    def stored(self, array: np.ndarray[Any, Any]) -> bytes:
+        """An array of its type and shape as C has it in memory."""
+        bits = element_bits(self.dtype)
+        return (packed(array, bits) if bits < 8 else array).tobytes()
+
+    def restored(self, data: bytes) -> np.ndarray[Any, Any]:
+        """The array, which may be written to, whose `stored` form is `data`."""
+        bits = element_bits(self.dtype)
+        if bits < 8:
+            return unpacked(data, bits, self.dtype, self.shape)
+        return np.frombuffer(bytearray(data), self.dtype).reshape(self.shape)
 
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {
@@ -234,9 +247,14 @@ def checked_size(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
     return size
 
 
-def byte_size(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+def element_bits(dtype: np.dtype[Any]) -> int:
+    """Fewer than eight if several elements share a byte."""
     small = re.fullmatch(r"(?:u?int|float)([24])(?:_e\w+)?", dtype.name)
-    bits = int(small[1]) if small else 8 * dtype.itemsize  # several small ones share a byte
+    return int(small[1]) if small else 8 * dtype.itemsize
+
+
+def byte_size(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    bits = element_bits(dtype)
     for extent in shape:  # Python's integers do not overflow
         bits *= extent
     return (bits + 7) // 8

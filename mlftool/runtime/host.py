@@ -102,8 +102,8 @@ class HostModule:
     def _place(self, sample: Mapping[str, Array]) -> None:
         """The inputs of one inference in their buffers; outputs are cleared."""
         for i, t in enumerate(self.interface.inputs):
-            array = sample[t.name]
-            ctypes.memmove(_address(self._module.inputs[i]), array.ctypes.data, t.size_bytes)
+            data = t.stored(sample[t.name])
+            ctypes.memmove(_address(self._module.inputs[i]), data, t.size_bytes)
         for i, t in enumerate(self.interface.outputs):  # never a result of the call before
             ctypes.memset(_address(self._module.outputs[i]), 0, t.size_bytes)
 
@@ -140,7 +140,7 @@ class HostModule:
     def _output(self, index: int) -> Array:
         t = self.interface.outputs[index]
         raw = ctypes.string_at(_address(self._module.outputs[index]), t.size_bytes)
-        return np.frombuffer(bytearray(raw), t.dtype).reshape(t.shape)
+        return t.restored(raw)
 
 
 def _address(tensor: _Tensor) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError, Problem
 from mlftool.frozen import frozen
-from mlftool.mlf.interface import Interface
+from mlftool.mlf.interface import Interface, Tensor
 from mlftool.progress import step
 from mlftool.runtime import toolchain
 from mlftool.runtime.sandbox import confined
@@ -110,7 +111,7 @@ def _run(
         work = Path(folder)
         with (work / "inputs.bin").open("wb") as stream:
             for sample in samples:
-                stream.writelines(_in_order(sample[t.name], order) for t in interface.inputs)
+                stream.writelines(_in_order(sample[t.name], t, order) for t in interface.inputs)
         arguments = command(("inputs.bin", "outputs.bin", str(repetitions)))
         arguments = confined(arguments, work, program)
         text = _execute(arguments, work, program, interface.module, time_limit)
@@ -183,8 +184,8 @@ def _figures(text: str, module: str) -> dict[str, float]:
     return figures
 
 
-def _in_order(array: Array, order: Order) -> bytes:
-    return array.astype(array.dtype.newbyteorder(order), copy=False).tobytes()
+def _in_order(array: Array, tensor: Tensor, order: Order) -> bytes:
+    return tensor.stored(array.astype(array.dtype.newbyteorder(order), copy=False))
 
 
 def _outputs(
@@ -199,9 +200,9 @@ def _outputs(
     for _ in range(samples):
         result: dict[str, Array] = {}
         for t in interface.outputs:
-            flat = np.frombuffer(data, np.uint8, t.size_bytes, offset)
-            there = flat.view(np.dtype(t.dtype).newbyteorder(order))
-            result[t.name] = there.astype(t.dtype, copy=False).reshape(t.shape)
+            there = np.dtype(t.dtype).newbyteorder(order)
+            made = replace(t, dtype=there).restored(data[offset : offset + t.size_bytes])
+            result[t.name] = made.astype(t.dtype, copy=False)
             offset += t.size_bytes
         results.append(interface.cut(result))
     return tuple(results)

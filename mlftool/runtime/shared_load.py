@@ -115,10 +115,7 @@ class _Call:
         """One inference. Raises MlfError for wrong names, shapes or types, or if the C fails."""
         m = self.interface
         made = self._run(inputs, 1)[0]
-        arrays = (
-            np.frombuffer(raw.tobytes(), t.dtype).reshape(t.shape).copy()
-            for t, raw in zip(m.outputs, made, strict=True)
-        )
+        arrays = (t.restored(raw.tobytes()) for t, raw in zip(m.outputs, made, strict=True))
         return m.cut({t.name: a for t, a in zip(m.outputs, arrays, strict=True)})
 
     def seconds(self, inputs: Mapping[str, Array], number: int, /) -> float:
@@ -129,7 +126,7 @@ class _Call:
         """The outputs as bytes, and the seconds of `number` runs with the same inputs."""
         m = self.interface
         sample = one_sample(inputs, m.inputs, m.module)
-        given = [_aligned(t.size_bytes, sample[t.name].tobytes()) for t in m.inputs]
+        given = [_aligned(t.size_bytes, t.stored(sample[t.name])) for t in m.inputs]
         made = [_aligned(t.size_bytes) for t in m.outputs]
         arguments = (_addresses(given), _addresses(made))
         with self._lock:

@@ -188,8 +188,10 @@ def paired(
 
 
 def slots(array: Array, tensor: Tensor) -> Array:
-    """Texts as C stores those of `tensor`; any other array as it is. Raises ValueError if one does
-    not fit."""
+    """Texts as C stores those of `tensor`; of a type that numpy lacks, which its files keep as
+    bytes, the values; any other array as it is. Raises ValueError if a text does not fit."""
+    if array.dtype.type is np.void and array.dtype == np.dtype(f"V{tensor.dtype.itemsize}"):
+        return array.view(tensor.dtype)
     room = tensor.dtype.itemsize - 1
     if tensor.dtype.kind != "S" or array.dtype.kind not in "SUO":
         return array

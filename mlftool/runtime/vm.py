@@ -90,7 +90,7 @@ class VmModule:
     ) -> dict[str, Array]:
         """One inference; `watch` is told each instruction before it is done. Raises MlfError."""
         sample = one_sample(inputs, self.inputs, self.interface.module)
-        given = [np.frombuffer(sample[t.name].tobytes(), np.uint8) for t in self.inputs]
+        given = [np.frombuffer(t.stored(sample[t.name]), np.uint8) for t in self.inputs]
         made = [np.zeros(t.size_bytes, np.uint8) for t in self.interface.outputs]
         memory = _Memory(self._module, given, made, self._error)
         at = 1
@@ -104,7 +104,7 @@ class VmModule:
                 break
             at = memory.do(instruction)
         tensors = zip(self.interface.outputs, made, strict=True)
-        arrays = {t.name: raw.view(t.dtype).reshape(t.shape) for t, raw in tensors}
+        arrays = {t.name: t.restored(raw.tobytes()) for t, raw in tensors}
         return self.interface.cut(arrays)
 
     def _error(self, text: str) -> MlfError:

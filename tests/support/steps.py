@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -52,7 +53,7 @@ def beyond_ties(
 ) -> Iterator[tuple[str, float]]:
     """For each QuantizeLinear its output's name and by how much of a step the worst element misses
     the interval that rounds to it; below zero where all are right, ties aside. `stored` is what
-    `with_steps` gave. Scales and zero points are per tensor."""
+    `with_steps` gave. Scales and zero points are per tensor or per channel."""
     constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     constants |= {
         node.output[0]: numpy_helper.to_array(a.t)
@@ -61,10 +62,10 @@ def beyond_ties(
         if node.op_type == "Constant" and a.name == "value"
     }
     for node in quantisers(model):
-        scale, zero = (constants[name] for name in node.input[1:])
         before = _exact(model, node.input[0], constants, feed, stored)
-        limits = np.iinfo(zero.dtype)
-        exact = np.clip(before / float(scale) + int(zero), limits.min, limits.max)
+        scale, zero = _along(before, node, constants)
+        limits = ml_dtypes.iinfo(constants[node.input[2]].dtype)
+        exact = np.clip(before / scale + zero, limits.min, limits.max)
         got = stored[node.output[0]].astype(np.float64)
         yield node.output[0], float(np.abs(exact - got).max(initial=0.0)) - 0.5
 
@@ -112,9 +113,13 @@ def _exact(
 
 
 def _dequantised(value: Array, node: onnx.NodeProto, constants: Mapping[str, Array]) -> Array:
-    scale, zero = (constants[name].astype(np.float64) for name in node.input[1:])
-    if scale.size > 1:
-        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-        shape = [-1 if k == axis % value.ndim else 1 for k in range(value.ndim)]
-        scale, zero = scale.reshape(shape), zero.reshape(shape)
+    scale, zero = _along(value, node, constants)
     return np.asarray((value.astype(np.float64) - zero) * scale)
+
+
+def _along(value: Array, node: onnx.NodeProto, constants: Mapping[str, Array]) -> tuple[Array, ...]:
+    """The node's scale and zero point as float64 that broadcast to the value's shape."""
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+    channels = [-1 if k == axis % max(value.ndim, 1) else 1 for k in range(value.ndim)]
+    found = (constants[name].astype(np.float64) for name in node.input[1:])
+    return tuple(v.reshape(channels if v.size > 1 else ()) for v in found)
