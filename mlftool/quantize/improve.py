@@ -64,12 +64,12 @@ class _Course:
     on those that they were taken from nothing is ever cut off, and too little room costs nothing.
     """
 
-    def __init__(self, net: Network, samples: Samples) -> None:
-        self.samples = samples
+    def __init__(self, net: Network, samples: Samples, tables: bool) -> None:
+        self.samples, self.tables = samples, tables
         self.steps: list[Step] = []
         self.ways = dict.fromkeys(net.groups, "minmax")
         self.move(net)
-        self.plan = plainest(net, self.found)
+        self.plan = plainest(net, self.found, tables)
         self.sqnr = self.measured(self.plan, self.ways)
 
     def move(self, net: Network) -> None:
@@ -113,12 +113,13 @@ def _joined(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
-def plainest(net: Network, found: Mapping[str, Mapping[str, Range]]) -> Plan:
-    """int8 by the least and the largest value, weights to the nearest integer."""
+def plainest(net: Network, found: Mapping[str, Mapping[str, Range]], tables: bool = True) -> Plan:
+    """int8 by the least and the largest value, weights to the nearest integer; gates are `tables`
+    where there are any."""
     seen = by_way(found, "minmax")
     weights = {x.name: {bits: nearest(net, x, bits) for bits in (8, 4)} for x in net.layers}
-    tables = bool(net.gates)
-    return Plan({x.name: Precision.INT8 for x in net.layers}, seen, seen, weights, tables)
+    layers = {x.name: Precision.INT8 for x in net.layers}
+    return Plan(layers, seen, seen, weights, tables and bool(net.gates))
 
 
 def ranges_of(studio: Studio) -> dict[str, Mapping[str, Range]]:
@@ -151,9 +152,9 @@ def _values(studio: Studio, group: str) -> Array:
     return np.concatenate([a.reshape(len(a), -1) for a in (*given, *made.values())], axis=1)
 
 
-def improved(net: Network, samples: Samples) -> Improved:
-    """Steps by measured SQNR on `samples`."""
-    course = _Course(net, samples)
+def improved(net: Network, samples: Samples, tables: bool = True) -> Improved:
+    """Steps by measured SQNR on `samples`; `tables` as in `plainest`."""
+    course = _Course(net, samples, tables)
     course.steps.append(Step("int8", "by minimum and maximum, to nearest", course.sqnr, True))
     _equalise(course)
     _choose_ranges(course)
@@ -172,7 +173,7 @@ def _equalise(course: _Course) -> None:
     best = (before, *start)
     for strength in STRENGTHS:
         course.move(equalised(start[0], reach, strength))
-        plan = plainest(course.net, course.found)
+        plan = plainest(course.net, course.found, course.tables)
         value = course.measured(plan, course.ways)
         best = max(best, (value, course.net, plan), key=lambda b: b[0])
     if best[0] < before + EQUALISING:

@@ -30,7 +30,7 @@ from mlftool.quantize.network import Network, float_outputs, network
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.prepare import prepared
 from mlftool.quantize.samples import Samples, samples_of
-from mlftool.quantize.search import Found, search, with_gates
+from mlftool.quantize.search import Found, search, tables_pay
 from mlftool.quantize.studio import Studio
 from mlftool.quantize.trials import Point
 from mlftool.quantize.write import written
@@ -125,20 +125,16 @@ def quantized(
     metric = metric_for(request.metric, parts.judges, parts.file, shape)
     check_metric(metric, parts.judges, judged, parts.file, shape)
     with step("calibrating and rounding"):
-        best = improved(net, samples)
-    studio, others = Studio(best.net, samples), Studio(best.net, judged)
-    reference = others.run(None, others.outputs)
-    before = value_of(metric, reference, reference, judged)
-    goal, wish = _goals(metric, request.enough, before)
-
-    def judge(plan: Plan) -> float:
-        made = others.run(plan, others.outputs)
-        return value_of(metric, made, reference, judged)
-
-    device = Device(best.net, request.target, request.optimize)
+        bench = _Bench.of(improved(net, samples), samples, judged, metric, request)
+        before = value_of(metric, bench.reference, bench.reference, judged)
+        goal, wish = _goals(metric, request.enough, before)
+        if bench.best.plan.tables and not tables_pay(*bench.tools, (goal, wish), request.flash):
+            bench = _Bench.of(improved(net, samples, False), samples, judged, metric, request)
+    best, studio, others, judge = bench.best, bench.studio, bench.others, bench.judge
+    device, reference = bench.device, bench.reference
+    prices = Prices(device, best.plan)
     with step("choosing precisions"):
-        plan = with_gates(best.plan, device, studio, judge, (goal, wish), request.flash)
-        found = search(studio, plan, Prices(device, plan), judge, goal, request.flash, wish)
+        found = search(studio, best.plan, prices, judge, goal, request.flash, wish)
     if not found.fits:
         raise _out_of_reach(request, metric, goal, found, before)
     with step("correcting biases"):
@@ -164,6 +160,36 @@ def quantized(
         *(total(costs.values()), found.curve[0].cost, best),
         *(tuple(_layers(studio, best, found, costs)), found),
     )
+
+
+@frozen
+class _Bench:
+    """What measures plans: samples that calibrate and others that judge, and a target. `reference`
+    are the float model's outputs of those that judge."""
+
+    best: Improved
+    studio: Studio
+    others: Studio
+    device: Device
+    metric: str
+    reference: Mapping[str, Array]
+
+    @staticmethod
+    def of(
+        best: Improved, samples: Samples, judged: Samples, metric: str, request: Request
+    ) -> _Bench:
+        others = Studio(best.net, judged)
+        device = Device(best.net, request.target, request.optimize)
+        reference = others.run(None, others.outputs)
+        return _Bench(best, Studio(best.net, samples), others, device, metric, reference)
+
+    def judge(self, plan: Plan) -> float:
+        made = self.others.run(plan, self.others.outputs)
+        return value_of(self.metric, made, self.reference, self.others.samples)
+
+    @property
+    def tools(self) -> tuple[Plan, Device, Studio, Callable[[Plan], float]]:
+        return self.best.plan, self.device, self.studio, self.judge
 
 
 @frozen

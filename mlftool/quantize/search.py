@@ -85,35 +85,32 @@ def search(
     return Found(found, s.point(found), s.fits(found), why, tuple(s.curve))
 
 
-def with_gates(
+def tables_pay(
     plan: Plan,
     device: Device,
     studio: Studio,
     judge: Callable[[Plan], float],
     goals: Sequence[Goal | None],
     flash: int | None,
-) -> Plan:
-    """`plan` with the gates of recurrent layers as tables, or in float if that is cheaper, or where
-    tables miss one of the goals; of the last of them only if it takes but LITTLE more. Without
-    goals tables may cost SLACK."""
+) -> bool:
+    """Whether the tables of `plan` are cheaper than gates in float, and reach the first of the
+    goals; the last of them only if floats do not for LITTLE more. Without goals tables may cost
+    SLACK."""
     plans = plan, replace(plan, tables=False)
-    if not plan.tables:
-        return plan
-    costs = [total(device.costs(p).values()) for p in plans]
-    narrow, wide = costs
+    narrow, wide = (total(device.costs(p).values()) for p in plans)
     if price(wide, flash) <= price(narrow, flash) or (flash and wide.flash <= flash < narrow.flash):
-        return plans[1]
+        return False
     goal, wish = goals
     if goal is None:
         wanted = studio.judged(None)
-        found = [sqnr(studio.judged(p), wanted) for p in plans]
-        return plans[found[0] < found[1] - SLACK]
-    found = [judge(p) for p in plans]
-    if not goal.met(found[0]):
-        return plans[1]
-    little = wide.instructions <= (1 + LITTLE) * narrow.instructions
-    better = wish is not None and wish.met(found[1]) and not wish.met(found[0])
-    return plans[better and little]
+        own, other = (sqnr(studio.judged(p), wanted) for p in plans)
+        return own >= other - SLACK
+    if not goal.met(judge(plan)):
+        return False
+    if wish is None or wish.met(judge(plan)):
+        return True
+    is_little = wide.instructions <= (1 + LITTLE) * narrow.instructions
+    return not (is_little and wish.met(judge(plans[1])))
 
 
 def _narrow(s: Trials, plan: Plan, narrow: Sequence[Precision]) -> Allowed:
