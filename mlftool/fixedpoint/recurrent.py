@@ -62,6 +62,8 @@ def lstm(v: View) -> Kernel:
         "inputs": inputs,
         "hidden": hidden,
         "sum": "int64_t" if wide else "int32_t",
+        # Gates that share loads of x; more sums of 64 bits would leave the registers.
+        "together": [(0, 1), (2, 3)] if wide else [(0, 1, 2, 3)],
         "function": "mlf_requantize_once" if wide else "mlf_requantize_twice",
         "low": low,
         "high": high,
