@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlftool.ir.graph import View
+from mlftool.ir.holes import numbers
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     BLOCK,
@@ -25,12 +26,12 @@ LEAST = 3  # pixels, for four at a time
 ModeBid = Callable[[View, str, float], "Kernel | None"]
 
 
-def float_modes(exact: float, fused: float, unless: str = "") -> Callable[[ModeBid], ModeBid]:
+def float_modes(exact: float, fused: float, unless: str = "size") -> Callable[[ModeBid], ModeBid]:
     """Register a kernel of both float modes, which gets the mode and the instructions of each; in
     exact mode `unless` the target has a feature."""
 
     def register(bid: ModeBid) -> ModeBid:
-        without = f"fused size {unless}"
+        without = f"fused {unless}"
         kernel(*FLOATS, needs="dsp fpu", unless=without)(lambda v: bid(v, "exact", exact))
         kernel(*FLOATS, needs="dsp fpu fused", unless="size")(lambda v: bid(v, "fused", fused))
         return bid
@@ -38,7 +39,7 @@ def float_modes(exact: float, fused: float, unless: str = "") -> Callable[[ModeB
     return register
 
 
-@float_modes(2.2, 1.2)
+@float_modes(2.2, 1.2, "")
 def in_lanes(v: View, mode: str, each: float) -> Kernel | None:
     """The kernel with functions of a float mode; `each`: instructions per product."""
     if not packable(v) or v.x(0).dtype.name != "float32":
@@ -67,7 +68,8 @@ def in_lanes(v: View, mode: str, each: float) -> Kernel | None:
             **({"dense": True} if grouped else {}),
             **{"rows": rows, "columns": columns, "stores": entries, "mode": mode},
             **({} if mode == "exact" else {"fused": True}),
-            **{"blocks": blocks(c), "block": min(BLOCK, c.depth), "fill": "0.0f"},
+            **numbers({"blocks": blocks(c), "block": min(BLOCK, c.depth)}),
+            "fill": "0.0f",
         },
         tuple(operands),
         cost=c.tiled(rows, columns) * each
@@ -75,4 +77,5 @@ def in_lanes(v: View, mode: str, each: float) -> Kernel | None:
         macs=c.macs,
         includes=(f"mlf/vfp_{mode}.h", *first.includes),
         inplace=first.inplace,
+        parametric=True,
     )
