@@ -80,9 +80,9 @@ MLF_INLINE int32_t mlf_requantize_here(int32_t acc, float scale, int32_t zero_po
 #endif
 
 /* All channels of two pixels whose outputs are at `y0` and `y1`: of each two
- * channels `w` has their biases, scales and weights, of an even number of steps. Forty-five instructions for
- * four outputs beside the products. All core registers are taken, so what a pair of channels needs once stays in those
- * of the FPU. */
+ * channels `w` has their biases, scales and weights, of an even number of steps. Forty-five
+ * instructions for four outputs beside the products. All core registers are taken, so what a pair
+ * of channels needs once stays in those of the FPU. */
 MLF_APART void mlf_channels_2x2(const uint32_t *w, const int16_t *x, const int16_t *stop,
                                 int8_t *y0, int8_t *y1, int32_t channels, int32_t zero_point) {
 #if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__) && defined(__ARM_FP) && (__ARM_FP & 4)
@@ -155,17 +155,16 @@ static inline void mlf_widen_s8_twins(const int8_t *from, int16_t *to, int32_t n
   const int8_t *const end = from + n;
 #if MLF_DSP
   uint32_t a, b;
-  __asm__ volatile(
-      "1:\n\t"
-      "ldr %[a], [%[from]], #4\n\t"
-      "sxtb16 %[b], %[a], ror #8\n\t"
-      "sxtb16 %[a], %[a]\n\t"
-      "strd %[a], %[b], [%[to]], #16\n\t"
-      "cmp %[from], %[end]\n\t"
-      "bne 1b"
-      : [from] "+&r"(from), [to] "+&r"(to), [a] "=&r"(a), [b] "=&r"(b)
-      : [end] "r"(end)
-      : "memory", "cc");
+  __asm__ volatile("1:\n\t"
+                   "ldr %[a], [%[from]], #4\n\t"
+                   "sxtb16 %[b], %[a], ror #8\n\t"
+                   "sxtb16 %[a], %[a]\n\t"
+                   "strd %[a], %[b], [%[to]], #16\n\t"
+                   "cmp %[from], %[end]\n\t"
+                   "bne 1b"
+                   : [from] "+&r"(from), [to] "+&r"(to), [a] "=&r"(a), [b] "=&r"(b)
+                   : [end] "r"(end)
+                   : "memory", "cc");
 #else
   while (from != end) {
     const uint32_t v = mlf_load32(from);
@@ -181,25 +180,24 @@ static inline void mlf_widen_s8_twins(const int8_t *from, int16_t *to, int32_t n
 static inline void mlf_copy_s8(const int8_t *from, int8_t *to, int32_t n) {
 #if MLF_DSP
   uint32_t word;
-  __asm__ volatile(
-      "b 2f\n"
-      "1:\n\t"
-      "ldr %[word], [%[from]], #4\n\t"
-      "str %[word], [%[to]], #4\n"
-      "2:\n\t"
-      "subs %[n], %[n], #4\n\t"
-      "bpl 1b\n\t"
-      "adds %[n], %[n], #4\n\t"
-      "beq 4f\n"
-      "3:\n\t"
-      "ldrb %[word], [%[from]], #1\n\t"
-      "strb %[word], [%[to]], #1\n\t"
-      "subs %[n], %[n], #1\n\t"
-      "bne 3b\n"
-      "4:"
-      : [from] "+&r"(from), [to] "+&r"(to), [n] "+&r"(n), [word] "=&r"(word)
-      :
-      : "memory", "cc");
+  __asm__ volatile("b 2f\n"
+                   "1:\n\t"
+                   "ldr %[word], [%[from]], #4\n\t"
+                   "str %[word], [%[to]], #4\n"
+                   "2:\n\t"
+                   "subs %[n], %[n], #4\n\t"
+                   "bpl 1b\n\t"
+                   "adds %[n], %[n], #4\n\t"
+                   "beq 4f\n"
+                   "3:\n\t"
+                   "ldrb %[word], [%[from]], #1\n\t"
+                   "strb %[word], [%[to]], #1\n\t"
+                   "subs %[n], %[n], #1\n\t"
+                   "bne 3b\n"
+                   "4:"
+                   : [from] "+&r"(from), [to] "+&r"(to), [n] "+&r"(n), [word] "=&r"(word)
+                   :
+                   : "memory", "cc");
 #else
   memcpy(to, from, (size_t)n);
 #endif
