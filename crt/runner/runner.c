@@ -18,7 +18,7 @@
 
 #include "platform.h"
 
-enum { kOk = 0, kCheckFailed = 1, kBadInput = 2, kBadCounter = 3 };
+enum { kOk = 0, kCheckFailed = 1, kBadInput = 2, kBadCounter = 3, kUnwritable = 4 };
 enum { kGuardByte = 0xc9 };
 
 /* What the counted inferences took. */
@@ -230,7 +230,7 @@ static int run_samples(const struct runner_module *m, platform_file in, platform
       return status;
     }
     if (transfer(out, m->outputs, m->num_outputs, 1) != 0) {
-      return complain(kBadInput, "outputs", "cannot be written");
+      return complain(kUnwritable, "outputs", "cannot be written");
     }
   }
   return kOk;
@@ -255,11 +255,11 @@ static int run_file(const struct runner_module *m, platform_file in, const char 
   }
   out = platform_open_to_write(out_path);
   if (out < 0) {
-    return complain(kBadInput, out_path, "cannot be opened for writing");
+    return complain(kUnwritable, out_path, "cannot be opened for writing");
   }
   status = run_samples(m, in, out, samples, repetitions, &cost);
   if (platform_close(out) != 0 && status == kOk) {
-    status = complain(kBadInput, out_path, "cannot be written");
+    status = complain(kUnwritable, out_path, "cannot be written");
   }
   if (status == kOk) {
     print_result(samples, &cost);

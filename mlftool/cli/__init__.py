@@ -86,12 +86,14 @@ class _Parser(argparse.ArgumentParser):
 
     def _missing(self, message: str) -> str:
         """What the options are that a message misses."""
-        _, _, names = message.partition("the following arguments are required: ")
+        pattern = "the following arguments are required: (.*)|one of the arguments (.*) is required"
+        found = re.match(pattern, message)
+        names = re.split(r",? ", found[found.lastindex or 0]) if found else []
         asked = {"/".join(a.option_strings): a for a in self._actions if a.option_strings}
         return "".join(
-            f"{action.option_strings[0]} {action.metavar}: {action.help}; "
-            for action in (asked.get(name) for name in names.split(", "))
-            if action and action.help and action.metavar
+            f"{action.option_strings[0]} {action.metavar or ''}".rstrip() + f": {action.help}; "
+            for action in (asked.get(name) for name in names)
+            if action and action.help
         )
 
     def _print_message(self, message: str, file: Any = None) -> None:

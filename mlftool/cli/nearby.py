@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -29,7 +30,7 @@ def with_remedy(problem: Problem) -> Problem:
     help = ""
     with suppress(OSError, ValueError):  # a folder that is closed to us; no file name
         is_written = problem.code == "MLF0402"
-        help = _no_folder(Path(problem.file)) if is_written else _remedy(problem.file)
+        help = _unwritten(problem) if is_written else _remedy(problem.file)
     return replace(problem, help=help)
 
 
@@ -47,6 +48,12 @@ def _remedy(name: str) -> str:
     if not stat.S_ISREG(kind):
         return "copy what it gives to a file first"
     return "" if os.access(name, os.R_OK) else "you may not read it; see `ls -l`"
+
+
+def _unwritten(problem: Problem) -> str:
+    if problem.message.endswith(os.strerror(errno.ENOSPC)):
+        return "make room, then try again"
+    return _no_folder(Path(problem.file))
 
 
 def _no_folder(path: Path) -> str:

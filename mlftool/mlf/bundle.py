@@ -17,7 +17,7 @@ from pathlib import Path
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 from mlftool.files import MANIFEST_SUFFIXES, MODEL_SUFFIXES
-from mlftool.frozen import frozen
+from mlftool.frozen import frozen, replace
 from mlftool.mlf.strict import AGAIN
 from mlftool.mlf.untar import TarError, read_folder, read_members
 
@@ -174,8 +174,20 @@ def new_folder(folder: Path) -> Iterator[Path]:
             made.chmod(0o777 & ~_umask())
             yield made
             made.replace(folder)  # an empty folder gives way
+        except MlfError as error:
+            raise MlfError(
+                (_named(p, made, folder) for p in error.problems), error.exit_code
+            ) from None
         finally:
             shutil.rmtree(made, ignore_errors=True)
+
+
+def _named(problem: Problem, made: Path, folder: Path) -> Problem:
+    """The problem of a file in `made` as one of `folder`, which is what the user knows."""
+    path = Path(problem.file)
+    if not path.is_relative_to(made):
+        return problem
+    return replace(problem, file=str(folder / path.relative_to(made)))
 
 
 def _umask() -> int:

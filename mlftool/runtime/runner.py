@@ -30,7 +30,7 @@ Command = Callable[[Sequence[str]], list[str]]
 Order = Literal["<", ">", "="]
 
 TIME_LIMIT_SECONDS = 600  # of a program that measures
-_BAD_COUNTER = 3  # runner.c's exit status
+_BAD_COUNTER, _UNWRITABLE = 3, 4  # runner.c's exit statuses
 
 
 @frozen
@@ -154,6 +154,9 @@ def _execute(
         raise MlfError(Problem("MLF0605", text), CHECK_FAILED) from None
     if run.returncode == 0:
         return run.stdout
+    if run.returncode == _UNWRITABLE:
+        text, help = f"the outputs of '{module}' cannot be written", "make room, then try again"
+        raise MlfError(Problem("MLF0704", text, str(work.parent), help=help), ENVIRONMENT)
     text = f"module '{module}': {_complaint(run).removeprefix(f'{module}: ')}"
     status = ENVIRONMENT if run.returncode == _BAD_COUNTER else CHECK_FAILED
     raise MlfError(Problem("MLF0605", text), status)

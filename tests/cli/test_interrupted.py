@@ -10,6 +10,7 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -292,9 +293,31 @@ def test_a_full_device_stays_a_device(capsys: pytest.CaptureFixture[str]) -> Non
     assert compile_(Path("/dev/full")) == 3
     assert capsys.readouterr().err == (
         "/dev/full: error[MLF0402]: cannot be written: No space left on device\n"
+        "help: make room, then try again\n"
     )
     assert compile_(Path("/dev/null")) == 0
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("words", ["init MODEL new", "extract ARCHIVE --all new"])
+def test_a_full_disk_is_told_of_the_file_that_was_asked_for(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file named was in a temporary folder, which was gone when it was said to be missing."""
+    assert compile_(tmp_path / "m.tar") == 0
+    monkeypatch.chdir(tmp_path)
+    given = {"MODEL": str(MODEL), "ARCHIVE": "m.tar"}
+    capsys.readouterr()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("mlftool.mlf.bundle.os.fsync", full)
+    assert main([given.get(word, word) for word in words.split()]) == 3
+    said, *help = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"new/[\w./]+: error\[MLF0402\]: cannot be written: No space .*", said)
+    assert help == ["help: make room, then try again"]
+    assert [p.name for p in tmp_path.iterdir()] == ["m.tar"]
 
 
 def test_a_linked_output_stays_a_link(tmp_path: Path, new: bytes) -> None:

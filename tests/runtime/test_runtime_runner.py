@@ -293,7 +293,7 @@ def test_a_model_without_inputs_runs(tmp_path: Path) -> None:
         (["in.bin", "/dev/full"], "cannot be written"),
     ],
 )
-def test_wrong_arguments_end_with_status_2(
+def test_wrong_arguments_and_full_disks_have_their_status(
     arguments: list[str], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "in.bin").write_bytes(bytes(28))
@@ -301,9 +301,17 @@ def test_wrong_arguments_end_with_status_2(
     (tmp_path / "empty.bin").write_bytes(b"")
     command = [program(tmp_path), *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2
+    assert done.returncode == (4 if "writ" in message else 2)
     assert message in done.stderr
     assert done.stdout == ""
+
+
+def test_a_full_disk_is_no_fault_of_the_module(tmp_path: Path) -> None:
+    with pytest.raises(MlfError) as caught:
+        runner._execute(["sh", "-c", "exit 4"], tmp_path, Path("program"), "m", 9)
+    (problem,) = caught.value.problems
+    assert (problem.code, caught.value.exit_code) == ("MLF0704", ENVIRONMENT)
+    assert str(problem).startswith(f"{tmp_path.parent}: error[MLF0704]: the outputs of 'm' cannot")
 
 
 def test_descriptors_escape_hostile_names(tmp_path: Path) -> None:
