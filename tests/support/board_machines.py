@@ -7,9 +7,11 @@ A Cortex-M0's code runs on the board of a Cortex-M3, which has its instructions 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-from programs import Machine
+from batch import Job
+from programs import Build, Machine, run_programs
 
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime import toolchain
@@ -17,6 +19,7 @@ from mlftool.runtime.boards import BOARDS, Board
 from mlftool.runtime.runner import qemu_command
 from mlftool.targets import TARGETS
 
+SHARING = 10  # modules, which have room in a board's memory together
 ROOMY = {"cortex-m0": "cortex-m3", "rv32imac": "rv32imc"}
 _STACK = ("-nostartfiles", "-DSEMIHOSTED", "-Wl,--defsym=__stack_size=0x40000")
 # picolibc opens no files by itself, and asks for memory by another name.
@@ -54,6 +57,18 @@ def is_here(target: str) -> bool:
     board = BOARDS[ROOMY.get(target, target)]
     needed = toolchain.compiler_of(TARGETS[target]), toolchain.simulator_of(board.simulator)
     return all(shutil.which(program.name) for program in needed)
+
+
+def run_on(target: str, jobs: Sequence[Job], work: Path, level: str) -> None:
+    """Compiled jobs for `target` on its board, optimised and with all warnings, some of them in one
+    program: they get its results, or what is wrong."""
+    build, machine = Build(level, processor=flags_of(target)), machine_of(target)
+    for k in range(0, len(jobs), SHARING):
+        part = [job.program() for job in jobs[k : k + SHARING]]
+        ran = run_programs(part, work / str(k), build, machine=machine)
+        for job, program, done in zip(jobs[k:], part, ran, strict=False):
+            job.failure = done.failure
+            job.results = [] if done.failure else program.results(done.output)
 
 
 def _starter(board: Board):

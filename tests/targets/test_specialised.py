@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 from batch import WARNINGS, Job, build_jobs, compile_job, compile_model
+from board_machines import run_on
 from builders import random_feeds
 from families import FAMILIES
 from helium_cases import along_one_axis, coinciding, shares, sixteens
@@ -108,18 +112,40 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
-def jobs(name: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
-    """Target -> the model for it, run here."""
-    model = MODELS[name]
-    feeds = random_feeds(model, 5)
-    made = {t: Job(model, feeds, t, f"{name}_{k}") for k, t in enumerate((PORTABLE, *SPECIALISED))}
-    for job in made.values():
+class Compiled(dict[tuple[str, str], Job]):
+    """(model, target) -> its job, compiled when somebody asks."""
+
+    def __missing__(self, key: tuple[str, str]) -> Job:
+        name, target = key
+        feeds = self[name, PORTABLE].feeds if target != PORTABLE else random_feeds(MODELS[name], 5)
+        job = self[key] = Job(MODELS[name], feeds, target, f"{name}_{target}".replace("-", "_"))
         compile_job(job)
-    build_jobs(list(made.values()), tmp_path_factory.mktemp(name), optimised=for_this_computer)
-    for target, job in made.items():
-        assert not job.failure, f"{name} for {target}: {job.failure}"
+        return job
+
+
+@pytest.fixture(scope="module")
+def jobs(selected: Callable[[str], bool], tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """Those of a shard for PORTABLE and the cores with kernels of their own, run here."""
+    made = Compiled()
+    mine = [made[n, t] for n in filter(selected, MODELS) for t in (PORTABLE, *SPECIALISED)]
+    build_jobs(mine, tmp_path_factory.mktemp("here"), optimised=for_this_computer)
     return made
+
+
+@pytest.fixture(scope="module")
+def on_board(
+    selected: Callable[[str], bool], jobs: Compiled, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], dict[str, Job]]:
+    """Target -> model -> its job as its compiler optimises it, on the target's board: the models of
+    a shard share programs there."""
+
+    @cache
+    def ran(target: str) -> dict[str, Job]:
+        mine = {n: replace(jobs[n, target]) for n in filter(selected, MODELS)}
+        run_on(target, [*mine.values()], tmp_path_factory.mktemp(target), LEVELS.get(target, "-O1"))
+        return mine
+
+    return ran
 
 
 def for_this_computer(module: Module) -> bool:
@@ -129,9 +155,11 @@ def for_this_computer(module: Module) -> bool:
 
 
 @pytest.mark.parametrize("target", SPECIALISED)
-def test_plain_c(target: str, jobs: dict[str, Job]) -> None:
+def test_plain_c(name: str, target: str, jobs: Compiled) -> None:
     """Every instruction has plain C, which sanitizers can watch."""
-    assert jobs[target].output == jobs[PORTABLE].output
+    for made in (PORTABLE, target):
+        assert not jobs[name, made].failure, f"for {made}: {jobs[name, made].failure}"
+    assert jobs[name, target].output == jobs[name, PORTABLE].output
 
 
 @pytest.mark.parametrize("target", SPECIALISED)
@@ -162,25 +190,31 @@ def made(bid: Bid, v: View) -> bool:
 
 @pytest.mark.parametrize("target", BOARD_TARGETS)
 def test_on_its_core(
-    name: str, target: str, jobs: dict[str, Job], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    target: str,
+    jobs: Compiled,
+    on_board: Callable[[str], dict[str, Job]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As its compiler optimises it, which warns of nothing."""
-    job = jobs[target] if target in jobs else Job(MODELS[name], (), target, "m")
-    if job.module is None:
-        compile_job(job)
+    want, got = jobs[name, PORTABLE], on_board(target)[name]
+    assert not want.failure, want.failure
+    assert not got.failure, got.failure
+    results = got.results
+    if target == "cortex-m0" and name in FIT_CORTEX_M0:
+        compiler = toolchain.compiler_of(TARGETS[target])
+        monkeypatch.setenv(compiler.variable, " ".join((compiler.name, *WARNINGS)))
+        results = on_the_least_board(got)
+    for outputs, expected in zip(results, want.results, strict=True):
+        for value, wanted in zip(outputs.values(), expected.values(), strict=True):
+            np.testing.assert_array_equal(value, wanted)
+
+
+def on_the_least_board(job: Job) -> Sequence[Mapping[str, Any]]:
     bundle = bundle_of([job.compiled])
     interface = read_interface(bundle, job.name)
-    compiler = toolchain.compiler_of(TARGETS[target])
-    monkeypatch.setenv(compiler.variable, " ".join((compiler.name, *WARNINGS)))
-    board = BOARDS[target]
-    if target == "cortex-m0" and name not in FIT_CORTEX_M0:
-        board = replace(BOARDS["cortex-m3"], target=target)  # which knows its instructions
-    elf = link_firmware(bundle, interface, board, optimise=LEVELS.get(target, "-O1"))
-    want = jobs[PORTABLE]
-    result = run_on_board(elf, board, interface, want.feeds)
-    for got, expected in zip(result.outputs, want.results, strict=True):
-        for key, value in zip(got, expected.values(), strict=True):
-            np.testing.assert_array_equal(got[key], value, err_msg=key)
+    elf = link_firmware(bundle, interface, BOARDS["cortex-m0"], optimise="-O1")
+    return run_on_board(elf, BOARDS["cortex-m0"], interface, job.feeds).outputs
 
 
 def test_biases_are_vectors() -> None:
