@@ -23,7 +23,7 @@ from mlftool.files import default_cache
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.values import is_deferred, put_together, taken_apart
-from mlftool.mlf.runtime_tree import helper_headers
+from mlftool.mlf.runtime_tree import headers_of
 from mlftool.module import Module, ModuleSpec
 from mlftool.runtime import toolchain
 from mlftool.runtime.cache import build_once, key_of
@@ -151,7 +151,8 @@ def _check_device(device: str) -> None:
 def _library(module: Module) -> Path:
     """The module's C as a shared library, built once for its content."""
     command = toolchain.find(toolchain.CC)
-    files = module.sources.written() | helper_headers()
+    written = module.sources.written()
+    files = written | headers_of(written.values())
     sources = tuple(sorted(n for n in files if n.endswith(".c")))
     key = key_of((toolchain.identity(command), *FLAGS, *sources), files)
     # The file is named after its key: the dynamic loader takes equal paths for one library.

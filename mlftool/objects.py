@@ -37,7 +37,7 @@ def compile_objects(
     flags = machine_flags(target, clang="clang" in toolchain.identity(command))
     files = {name: text.encode() for name, text in sources.items()}
     files |= data
-    files |= runtime_tree.helper_headers() | runtime_tree.runtime_files()
+    files |= runtime_tree.headers_of(files.values()) | runtime_tree.runtime_files()
     files["templates/crt_config.h"] = files["templates/crt_config.h.template"]
     made = {}
     with tempfile.TemporaryDirectory(prefix="mlftool-") as folder:

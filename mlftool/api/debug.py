@@ -27,7 +27,7 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph
 from mlftool.mlf import make_folder, write_atomically
 from mlftool.mlf.interface import Tensor
-from mlftool.mlf.runtime_tree import helper_headers
+from mlftool.mlf.runtime_tree import headers_of
 from mlftool.module import ModuleSpec
 from mlftool.runtime import notebook, toolchain
 from mlftool.runtime.cache import build_once, key_of
@@ -166,7 +166,7 @@ def _tensors(graph: Graph, names: tuple[str, ...]) -> tuple[Tensor, ...]:
 def _build(text: str, weights: Mapping[str, bytes], machine: tuple[str, ...], name: str) -> Path:
     command = toolchain.find(toolchain.CC)
     flags = (*machine, *CFLAGS, "-O2", "-fPIC", "-shared", f"-I{_INCLUDE}")
-    files = {"steps.c": text.encode(), **weights, **helper_headers()}
+    files = {"steps.c": text.encode(), **weights, **headers_of([text.encode()])}
     key = key_of((toolchain.identity(command), *flags), files)
     library = f"lib{key}.so"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.errors import MlfError, Problem
@@ -11,7 +12,7 @@ from mlftool.frozen import frozen
 from mlftool.mlf import graph as graph_json
 from mlftool.mlf.interface import Interface
 from mlftool.mlf.records import Archive, ModuleRecord
-from mlftool.mlf.runtime_tree import crt_root
+from mlftool.mlf.runtime_tree import crt_root, headers_of
 from mlftool.runtime.descriptor import runner_c
 from mlftool.runtime.objects import check_objects
 from mlftool.runtime.packed import MODEL_HEADER, parameters
@@ -51,6 +52,7 @@ typedef struct {
   TVMBackendPackedCFunc run_func;
 } tvm_model_t;
 """
+_OWN_HELPERS = b'#include "mlf/library.h"\n#include "mlf/weights.h"\n'
 CRT_LIBRARIES = ("common", "graph_executor", "memory")
 
 
@@ -104,11 +106,13 @@ def runner_files(interface: Interface, record: ModuleRecord, on_board: bool) -> 
 def crt_headers(record: ModuleRecord) -> dict[str, bytes]:
     """Our C runtime's headers, with limits wide enough for a module.
 
-    An archive's own copy of the runtime is never used: it may be another release's.
+    An archive's own copy of the runtime is never used: it may be another release's. Helpers of
+    kernels come with the archive's sources; here are those that the runner includes.
     """
     folder = crt_root() / "include"
-    paths = sorted(folder.rglob("*.h"))
+    paths = sorted(p for p in folder.rglob("*.h") if p.parent != folder / "mlf")
     files = {f"crt/include/{p.relative_to(folder).as_posix()}": p.read_bytes() for p in paths}
+    files |= {f"crt/include/mlf/{Path(n).name}": d for n, d in headers_of([_OWN_HELPERS]).items()}
     limits = dict(_CONFIG)
     if record.graph is not None:
         graph, _ = graph_json.decode(record.graph)

@@ -254,7 +254,6 @@ def test_of_a_real_module_all_own_names_are_known(tmp_path: Path) -> None:
     """What nm calls local is what the expression finds, so modules seldom clash."""
     for name, (_, make) in FAMILIES.items():
         program = program_of(compile_model(make(), "m"), ())
-        units.write_headers(tmp_path)
         source = units.write_program(program, tmp_path)
         command = ["gcc", "-std=c99", "-O0", f"-I{units.INCLUDE}", "-c", source, "-o", "m.o"]
         subprocess.run(command, cwd=tmp_path, check=True)

@@ -35,11 +35,20 @@ from mlftool.codegen.templates import render
 @pytest.fixture(scope="session")
 def built(): return render("a.j2")
 """
-# None, b.j2, and each way of reading a.j2, in this order: later ones find in memory what earlier
-# ones have read.
+# b.j2, none, a header, and each way of reading a.j2, in this order: later ones find in memory what
+# earlier ones have read.
 TESTS = {
     "of_another": 'from mlftool.codegen.templates import render\ndef test_it(): render("b.j2")',
     "of_none": "def test_it(): pass",
+    "of_a_header": """
+import subprocess
+from pathlib import Path
+FOLDER = Path(__file__).parents[2] / "crt/include"
+def test_it():
+    source = '#include "mlf/a.h"'
+    command = ["gcc", "-fsyntax-only", f"-I{FOLDER}", "-x", "c", "-"]
+    subprocess.run(command, input=source, text=True, check=True)
+""",
     "of_many": """
 import pytest
 @pytest.mark.parametrize("k", range(7))
@@ -80,7 +89,7 @@ def test_it(tmp_path):
 """,
     "fails": "def test_it(): assert False",
 }
-OTHERS = {"of_another", "of_none", "of_many"}
+OTHERS = {"of_another", "of_none", "of_many", "of_a_header"}
 
 
 @dataclass
@@ -137,6 +146,9 @@ def project(tmp_path: Path) -> Project:
     made.write("mlftool/codegen/templates.py", COMPILER)
     made.write("mlftool/ops/a.j2", "a")
     made.write("mlftool/ops/b.j2", "b")
+    made.write("crt/include/mlf/a.h", '#include "b.h"')
+    made.write("crt/include/mlf/b.h", "")
+    made.write("crt/include/mlf/c.h", "")
     made.write("tests/support/helper.py", HELPER)
     made.write("tests/support/late.py", 'from helper import render\nTEXT = render("a.j2")')
     made.write("tests/room/conftest.py", CONFTEST)
@@ -165,11 +177,17 @@ def test_what_read_a_template_runs_again(project: Project, whole: set[str]) -> N
     project.write("mlftool/ops/b.j2", "b, changed")
     assert project.ran() == {"fails", "of_another"}
 
+    project.write("crt/include/mlf/c.h", "int c;")
+    assert project.ran() == {"fails"}
+    project.write("crt/include/mlf/b.h", "int b;")
+    assert project.ran() == {"fails", "of_a_header"}
+
 
 CHANGES: dict[str, Callable[[Project], object]] = {
     "a new template": lambda p: p.write("mlftool/ops/c.j2", "c"),
     "a module": lambda p: p.write("mlftool/codegen/templates.py", f"{COMPILER}\n# changed"),
     "a test": lambda p: p.write("tests/room/test_of_none.py", "def test_it(): print()"),
+    "a header of the runtime": lambda p: p.write("crt/include/tvm/a.h", "int a;"),
     "a template of something else": lambda p: p.write("rules/a.j2", "a"),
 }
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from batch import INCLUDE, WARNINGS, compile_model, write_headers, write_sources
+from batch import INCLUDE, WARNINGS, compile_model, write_sources
 from elftools.elf.elffile import ELFFile
 from families import FAMILIES, PORTABLE
 
@@ -58,7 +58,6 @@ def build(family: str, compiler: str, folder: Path) -> ELFFile:
         pytest.skip(f"{family} is for another core than {compiler}")
     if shutil.which(command[0]) is None:
         pytest.skip(f"did not run: {command[0]} is not installed")
-    write_headers(folder)
     source = write_sources(module(family), folder)
     flags = (f"-I{INCLUDE}", "-c", source, "-o", "module.o")
     done = subprocess.run([*command, *flags], cwd=folder, capture_output=True, text=True)
@@ -116,7 +115,6 @@ def test_nothing_is_computed_in_double(family: str, tmp_path: Path) -> None:
     target = FAMILIES[family][0]
     if shutil.which("arm-none-eabi-gcc") is None:
         pytest.skip("did not run: arm-none-eabi-gcc is not installed")
-    write_headers(tmp_path)
     source = write_sources(module(family), tmp_path)
     core = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=soft")
     flags = ("-O0", *core, *CFLAGS, "-Wdouble-promotion", "-Wfloat-conversion", "-Werror")

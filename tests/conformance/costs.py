@@ -30,7 +30,7 @@ from tests.conformance.trials import Trial
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 from programs import WARNINGS
-from units import INCLUDE, Program, write_headers, write_program
+from units import INCLUDE, Program, write_program
 
 COSTS = Path(__file__).with_name("costs.txt")
 TARGET = "cortex-m4"
@@ -50,7 +50,6 @@ def measured() -> dict[str, int]:
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         work = Path(folder)
-        write_headers(work)
         programs = {name: _program(case) for name, case in _plainest().items()}
         with ThreadPoolExecutor(2) as pool:
             sizes = pool.map(partial(_code_bytes, work), programs.values())

@@ -21,7 +21,7 @@ from onnx import ValueInfoProto
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 from programs import SANITIZED, Ran, run_programs
-from units import Program
+from units import Program, headers
 
 from mlftool.ir.values import put_together
 
@@ -56,10 +56,15 @@ class Trial:
 
     @property
     def digest(self) -> bytes:
-        """Of all that its results depend on, but for the C compiler."""
+        """Of all that its results depend on, but for the C compiler and headers."""
         p = self.program
         parts = (p.header, p.lib0, p.lib1, p.input_bytes, p.outputs, p.samples)
         return hashlib.sha256(repr(parts).encode()).digest()
+
+    @property
+    def headers(self) -> bytes:
+        """What its C includes of ours."""
+        return b"".join(headers(self.program).values())
 
 
 def run_trials(trials: Sequence[Trial], work: Path) -> list[Ran]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batch import INCLUDE, compile_model, write_headers, write_sources
+from batch import INCLUDE, compile_model, write_sources
 from builders import Net
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -329,7 +329,6 @@ def test_the_arena_is_exactly_sufficient(network: Network, tmp_path: Path) -> No
     module = compile_module(ModuleSpec(network.path, "m", "cortex-m4"))
     graph, size = module.imported, module.program.memory.size_bytes
     assert size
-    write_headers(tmp_path)
     write_sources(module, tmp_path)
     parameters = ["void *"] * len((*graph.inputs, *graph.outputs)) + ["unsigned char *"]
     tensors = [np.zeros(graph.types[n].bytes, np.uint8) for n in (*graph.inputs, *graph.outputs)]

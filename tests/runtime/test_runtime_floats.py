@@ -10,7 +10,7 @@ import pytest
 from runtime_archives import metadata, tensor
 
 from mlftool.mlf import Bundle
-from mlftool.mlf.runtime_tree import helper_headers
+from mlftool.mlf.runtime_tree import headers_of
 from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.host import load_host
 from mlftool.runtime.interface import read_interface
@@ -56,7 +56,7 @@ def function(expression: str) -> Bundle:
     return Bundle(
         {
             "metadata.json": metadata("f"),
-            **helper_headers(),
+            **headers_of([source.encode()]),
             "codegen/host/include/tvmgen_f.h": HEADER.encode(),
             "codegen/host/src/f_lib0.c": source.encode(),
             "executor-config/aot/f.json": json.dumps(interface).encode(),

@@ -18,9 +18,8 @@ from pathlib import Path
 import kept
 import numpy as np
 import units
-from units import INCLUDE, Array, Program, together, undeclared, write_headers, write_program
+from units import INCLUDE, Array, Program, headers, together, undeclared, write_program
 
-from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.targets import CFLAGS
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
@@ -197,15 +196,15 @@ def _key(program: Program, build: Build) -> str:
     """Names all that the output of a program depends on."""
     fields = repr(replace(program, samples=(), weights=()))
     weights = [part for item in program.weights for part in item]
-    return kept.key_of((*_frame(), repr(build), fields, *program.samples, *weights))
+    read = [part for item in headers(program).items() for part in item]
+    return kept.key_of((*_frame(), repr(build), fields, *program.samples, *weights, *read))
 
 
 @functools.cache
 def _frame() -> tuple[bytes | str, ...]:
-    """What all programs share: the compiler, headers, and what is around a module."""
-    headers = [part for item in sorted(helper_headers().items()) for part in item]
+    """What all programs share: the compiler, and what is around a module."""
     ours = [Path(file).read_bytes() for file in (__file__, units.__file__)]
-    return (kept.compiler("gcc"), *CFLAGS, *WARNINGS, *ours, *headers)
+    return (kept.compiler("gcc"), *CFLAGS, *WARNINGS, *ours)
 
 
 def _run_new(
@@ -255,7 +254,6 @@ def _run_all(
     programs: Sequence[Program], work: Path, build: Build, threads: int, machine: Machine
 ) -> dict[str, Ran]:
     """Program -> what became of it."""
-    write_headers(work)
     with ThreadPoolExecutor(threads) as pool:
         parts = [programs[k : k + TOGETHER] for k in range(0, len(programs), TOGETHER)]
         made = list(pool.map(lambda part: _objects(part, work, build.flags, machine), parts))

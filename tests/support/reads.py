@@ -1,10 +1,11 @@
 """Files of tests that need not run again, since no template that they read has changed.
 
 Bazel runs a room again when any of its files changes, and all rooms have the templates of all
-kernels. A sandbox is made for one run, so this replaces its links to templates by copies, asks
-Linux (inotify) which of these are opened while the tests of a file run, by whichever process, and
-keeps that list where results are kept. In the next run a file of tests is left out if it passed, if
-everything else that its room has is what it was, and so are the templates of its list.
+kernels and the headers of generated C, which here are templates, too. A sandbox is made for one
+run, so this replaces its links to templates by copies, asks Linux (inotify) which of these are
+opened while the tests of a file run, by whichever process, and keeps that list where results are
+kept. In the next run a file of tests is left out if it passed, if everything else that its room has
+is what it was, and so are the templates of its list.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import pytest
 from shards import Shard
 
 REPO = Path(__file__).parents[2]
-PACKAGE = REPO / "mlftool"
+WATCHED = (("mlftool", "*.j2"), ("crt/include/mlf", "*.h"))
 # Of one run: what changes there, no other sees. In /dev/shm the first folder is named by a digest.
 SANDBOX = re.compile(r"/(?:sandbox|\w+-sandbox\.\w+)/\w+-sandbox/\d+/")
 IN_OPEN, IN_Q_OVERFLOW = 0x20, 0x4000
@@ -44,7 +45,7 @@ def of_run(arguments: Sequence[str], shard: Shard | None) -> Reads | None:
     if not files or not SANDBOX.search(f"{REPO}/") or kept.folder() is None:
         return None
     try:
-        watch = Watch(PACKAGE)
+        watch = Watch(REPO)
     except OSError:
         return None
     options = [a for a in arguments if a not in files and not OWN_OPTIONS.match(a)]
@@ -52,11 +53,11 @@ def of_run(arguments: Sequence[str], shard: Shard | None) -> Reads | None:
 
 
 class Watch:
-    """Templates below a folder, which become copies of this run alone, and who opens them."""
+    """Templates of a project, which become copies of this run alone, and who opens them."""
 
     def __init__(self, folder: Path) -> None:
         self.digests = {}
-        for path in sorted(folder.rglob("*.j2")):
+        for path in (p for below, names in WATCHED for p in sorted((folder / below).rglob(names))):
             data = path.read_bytes()
             if path.is_symlink():
                 path.unlink()
@@ -249,7 +250,7 @@ def _surroundings() -> Iterator[str]:
         for name in sorted(files):
             path = Path(top, name)
             place = str(path.relative_to(REPO.parent))
-            if path.suffix == ".j2" and path.is_relative_to(PACKAGE):
+            if any(path.is_relative_to(REPO / f) and path.match(n) for f, n in WATCHED):
                 yield place
             else:  # wheels are large, and never written in place
                 ours = path.is_relative_to(REPO) and not path.is_relative_to(REPO / "external")

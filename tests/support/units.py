@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from mlftool.ir import dtype
 from mlftool.ir.values import EXTENTS, cut
-from mlftool.mlf.runtime_tree import helper_headers
+from mlftool.mlf.runtime_tree import headers_of, helper_headers
 
 Array = np.ndarray[Any, Any]
 # What a module names for its own file alone.
@@ -24,7 +25,7 @@ WORD = re.compile(r"\b[A-Za-z_]\w*")
 HELPER = re.compile(r"\b(?:mlf|MLF)_\w+")
 PASTED = re.compile(r"\bmlf_\w*(?:##\w+)+")
 DEFINED = re.compile(r"^# *define (\w+)", re.M)
-INCLUDED = re.compile(r'^#include "(?:mlf/)?(\w+\.h)"', re.M)
+INCLUDED = re.compile(r'^[ \t]*# *include "(?:mlf/)?(\w+\.h)"', re.M)
 INCLUDE = "codegen/host/include"
 
 
@@ -77,15 +78,39 @@ class Program:
 
 
 def write_headers(work: Path) -> None:
-    for name, data in helper_headers().items():
+    """All that any module includes."""
+    _write(helper_headers(), work)
+
+
+def _write(files: Mapping[str, bytes], work: Path) -> None:
+    """Each whole or not at all: threads write modules while compilers read those of others."""
+    for name, data in files.items():
         path = work / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            scratch = path.with_suffix(f".{threading.get_ident()}")
+            scratch.write_bytes(data)
+            scratch.replace(path)
+
+
+def headers(program: Program) -> Mapping[str, bytes]:
+    """The helpers that a module includes, as files. Others are not read: a test runs again when one
+    that it has read changes (reads.py)."""
+    return _files(*sorted(set(INCLUDED.findall(program.lib0 + program.lib1 + program.header))))
+
+
+@functools.cache
+def _files(*names: str) -> Mapping[str, bytes]:
+    """Headers of mlf/ and what they include."""
+    return headers_of([f'#include "mlf/{name}"\n'.encode() for name in names])
 
 
 def write_program(program: Program, work: Path) -> str:
-    """The module's C as one file that includes both parts; returns its name."""
+    """The module's C as one file that includes both parts, with the headers that it needs; returns
+    its name."""
     name = program.name
+    (work / INCLUDE).mkdir(parents=True, exist_ok=True)
+    _write(headers(program), work)
     (work / INCLUDE / f"tvmgen_{name}.h").write_text(program.header)
     (work / f"{name}_lib0.c").write_text(_entry(program))
     (work / f"{name}_lib1.c").write_text(program.lib1)
@@ -115,7 +140,7 @@ def undeclared(program: Program) -> set[str]:
 def _helpers(header: str) -> tuple[frozenset[str], frozenset[str]]:
     """The names of helpers in a header of mlf/ and in those that it includes; and expressions for
     names that its macros put together."""
-    text = helper_headers().get(f"{INCLUDE}/mlf/{header}", b"").decode()
+    text = _files(header).get(f"{INCLUDE}/mlf/{header}", b"").decode()
     below = [_helpers(name) for name in INCLUDED.findall(text)]
     names = frozenset(HELPER.findall(text)).union(*(names for names, _ in below))
     parts = (name.split("##") for name in PASTED.findall(text))

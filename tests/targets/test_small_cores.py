@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from batch import INCLUDE, write_headers, write_sources
+from batch import INCLUDE, write_sources
 from builders import random_feeds
 from elftools.elf.elffile import ELFFile
 from other_networks import INTEGERS, other_networks
@@ -144,7 +144,6 @@ int main(void) {
 def near_ties(module: Module, feeds: list[dict[str, Any]], folder: Path) -> list[int]:
     """How many results of each inference are rounded as floats are, counted by a program that runs
     the same C here. The model has one input and one output."""
-    write_headers(folder)
     write_sources(module, folder)
     (folder / "count.c").write_text(COUNT)
     graph = module.imported

@@ -127,7 +127,6 @@ def test_bits_of_the_portable_kernels(
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "g++"])
 def test_compiles_clean(target: str, jobs: dict[str, Job], compiler: str, tmp_path: Path) -> None:
     """All models as one file: gcc reads AVX's intrinsics for as long as it does these models."""
-    write_headers(tmp_path)
     cxx = ("-x", "c++", "-std=c++17", *WARNINGS)
     standard = cxx if compiler == "g++" else (*CFLAGS, *WARNINGS)
     modules = [program_of(job.compiled, ()) for job in jobs.values()]
