@@ -69,9 +69,7 @@ def start(
     name = module_name_of(Path(str(spec.model)))
     bazel = workspace_files(name, rules) if rules else {}
     bundle = compile_modules([spec])
-    compile_modules(
-        [replace(spec, target=target)]
-    )  # before anything is written: whether it compiles
+    compile_modules([replace(spec, target=target)])  # whether it compiles, before all is written
     interface = read_interface(bundle, spec.module_name, str(spec.model))
     model = _model(spec)
     random = np.random.default_rng(1)
@@ -85,12 +83,8 @@ def start(
         for tensors, samples in ((interface.inputs, inputs), (interface.results, expected))
         for t in tensors
     }
-    data, suffix = (
-        (model.data, ".tflite")
-        if isinstance(model, TFLite)
-        else (model.SerializeToString(), ".onnx")
-    )
-    copy = name + suffix
+    data = model.data if isinstance(model, TFLite) else model.SerializeToString()
+    copy = name + (".tflite" if isinstance(model, TFLite) else ".onnx")
     files: dict[str, bytes] = {
         copy: data,
         "models.yaml": _manifest(name, copy, spec, target).encode(),

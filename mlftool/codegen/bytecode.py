@@ -228,12 +228,7 @@ def _loop(c: _Control) -> None:
     most = min(lengths, default=FOREVER)
     code.emit("set", limit, most, most >> 32)
     code.emit("set", zero, 0, 0)
-    code.emit("set", k, 1, 0)
-    if c.reads[1] >= 0:
-        code.emit("copy", goes_on, c.reads[1], 1)
-    else:
-        code.emit("less", goes_on, zero, k)  # 0 < 1: true
-    code.emit("set", k, 0, 0)
+    _first(c, goes_on, zero, k)
     finals = c.writes[:states]
     sizes = [c.bytes(n) for n in node.outputs[:states]]
     for to, start, size in zip(finals, c.reads[2:], sizes, strict=False):
@@ -255,16 +250,33 @@ def _loop(c: _Control) -> None:
     c.part("body", [k, goes_on, *finals, *c.reads[2 + states :]], [following, *nexts, *elements])
     for to, made, size in zip(finals, nexts, sizes, strict=True):
         code.emit("copy", to, made, size)
-    for box, element, name in zip(boxes, elements, node.outputs[states:], strict=False):
-        count = types[name].shape[0]
-        size = c.bytes(name) // max(1, count)
-        code.emit("scatter", box, element, size, k, count, 0)
+    _put(c, boxes, elements, node.outputs[states:], k)
     code.emit("add", k, 1)
     code.emit("copy", goes_on, following, 1)
     code.emit("jump", top)
     code.land(*leaves)
     if counts:
         code.emit("narrow", c.writes[-1], k)
+
+
+def _first(c: _Control, goes_on: int, zero: int, k: int) -> None:
+    """k = 0, and whether there is a first time."""
+    c.code.emit("set", k, 1, 0)
+    if c.reads[1] >= 0:
+        c.code.emit("copy", goes_on, c.reads[1], 1)
+    else:
+        c.code.emit("less", goes_on, zero, k)  # 0 < 1: true
+    c.code.emit("set", k, 0, 0)
+
+
+def _put(
+    c: _Control, boxes: Sequence[int], elements: Sequence[int], names: Sequence[str], k: int
+) -> None:
+    """output[k] = elements, of the outputs in `names` whose memory is `boxes`."""
+    types = c.frame.program.graph.types
+    for box, element, name in zip(boxes, elements, names, strict=False):
+        count = types[name].shape[0]
+        c.code.emit("scatter", box, element, c.bytes(name) // max(1, count), k, count, 0)
 
 
 def _scan(c: _Control) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from mlftool.ir.graph import View
 from mlftool.ir.operations import of_text, times
 from mlftool.onnx_rules.boxes import of_all
-from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.base import Kernel, Operand, UnsupportedError, op, shown
 from mlftool.ops.movement import strides_of
 from mlftool.ops.reduce import BLOCK, joined
 from mlftool.ops.scalar import fetch, literal, settle, tensor_operand
@@ -70,22 +71,17 @@ def einsum(v: View) -> Kernel:
     value = ""
     for k, (labels, name) in enumerate(zip(inputs, v.core.inputs, strict=True)):
         shape = v.type(name).shape
-        terms = []
-        for label, n, step in zip(labels, shape, strides_of(shape), strict=True):
+        for label, n in zip(labels, shape, strict=True):
             known = extents.get(label, 1)
             if 1 not in (n, known) and n != known:
                 raise UnsupportedError(f"Einsum of {known} and of {n} along '{label}'")
             extents[label] = known if n == 1 else n
-            if n > 1:
-                terms.append(_variable(label) if step == 1 else f"{_variable(label)} * {step}")
-        element = fetch(row, f"x{k}", " + ".join(terms) or "0")
+        element = fetch(row, f"x{k}", _place(labels, shape))
         value = settle(row, joined("Mul", row, value, element)) if value else element
+    need = [extents[label] for label in output]
+    if any(n > room for n, room in zip(need, v.y.shape, strict=True)):  # so onnx infers it
+        raise UnsupportedError(f"Einsum of {shown(need)} to an output of {shown(v.y.shape)}")
     summed = [label for label in extents if label not in output]
-    target = [
-        _variable(label) if step == 1 else f"{_variable(label)} * {step}"
-        for label, step in zip(output, strides_of(v.y.shape), strict=True)
-        if extents[label] > 1
-    ]
     inner = [(_variable(label), extents[label]) for label in summed]
     return Kernel(
         "portable.einsum",
@@ -94,7 +90,7 @@ def einsum(v: View) -> Kernel:
             "outer": [(_variable(label), extents[label]) for label in output],
             "inner": inner,
             "block": BLOCK if row.is_float and inner and inner[-1][1] > BLOCK else 0,
-            "y": " + ".join(target) or "0",
+            "y": _place(output, v.y.shape),
             "type": row.c,
             "start": literal(0, row),
             "value": value,
@@ -111,6 +107,13 @@ def einsum(v: View) -> Kernel:
         * (len(inputs) * (of_text("a * b", row) + times(load=1, whole=1)) + times(loop=1))
         + v.y.elements * times(loop=1, store=1, whole=2),
     )
+
+
+def _place(labels: Sequence[str], shape: Sequence[int]) -> str:
+    """Of the element at these labels, in a tensor of that shape."""
+    steps = zip(labels, shape, strides_of(shape), strict=True)
+    terms = [_variable(a) + (f" * {step}" if step != 1 else "") for a, n, step in steps if n > 1]
+    return " + ".join(terms) or "0"
 
 
 def _variable(label: str) -> str:

@@ -130,13 +130,9 @@ def _intervals(
             name = _final(alias, out)
             if name in outside:
                 continue
-            end = last.get(name, step)
-            size = room(name)
-            dying = {
-                d: distance
-                for d, distance in _donors(call, alias, shared).items()
-                if d in live and live[d].last == step
-            }
+            end, size = last.get(name, step), room(name)
+            donors = _donors(call, alias, shared)
+            dying = {d: n for d, n in donors.items() if d in live and live[d].last == step}
             same = [d for d, n in dying.items() if n == TOGETHER and live[d].size_bytes == size]
             if same:
                 live[same[0]] = replace(live[same[0]], last=end)

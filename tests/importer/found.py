@@ -47,6 +47,12 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         """g (float[2,3,4] x, float[0,4,5] z) => (float[?,3,5] y)
         { y = Einsum <equation="bij,bjk->bik"> (x, z) }""",
     ),
+    "sums of more than onnx infers": (
+        "Einsum of 3 to an output of 1",
+        21,
+        """g (float[1,7] x, float[3,7] z) => (float[?] y)
+        { y = Einsum <equation="ij,ij->i"> (x, z) }""",
+    ),
     "products of a box of nothing": (
         AGREES,
         16,
