@@ -37,7 +37,7 @@ def evaluate_proto(
         node.op_type, least = NEWER[node.op_type]
         opsets = {**opsets, "": max(opsets[""], least)}
     if node.op_type == "QuantizeLinear":
-        inputs = _saturating(node, inputs)
+        inputs = _in_steps(node, inputs)
     to = next((helper.get_attribute_value(a) for a in node.attribute if a.name == "to"), None)
     if to == TensorProto.STRING and inputs[0] is not None and inputs[0].dtype.kind not in "iuSUO":
         return [_in_words(inputs[0])]
@@ -64,25 +64,27 @@ def _in_words(x: Array) -> Array:
     return dtype.slots(words.reshape(x.shape))
 
 
-def _saturating(node: NodeProto, inputs: Sequence[Array | None]) -> list[Array | None]:
-    """A QuantizeLinear's inputs, of which elements above 2^30 steps are cut to that: onnx's own
-    implementation casts to an integer before it saturates, and wraps. Quotients of 16-bit floats,
-    which may be infinite, are float32 divided by 1."""
+def _in_steps(node: NodeProto, inputs: Sequence[Array | None]) -> list[Array | None]:
+    """A QuantizeLinear's inputs as quotients and scales of 1, which are in float32 what they are in
+    their own type, above 2^30 cut to that: onnx's own implementation casts to an integer before it
+    saturates, and wraps."""
     x, scale, *rest = inputs
     assert x is not None
     assert scale is not None
-    attrs = {"axis": 1, "block_size": 0, **{a.name: a.i for a in node.attribute}}
+    attrs = {"axis": 1, "block_size": 0, "precision": 0, **{a.name: a.i for a in node.attribute}}
     spread = scale
     if block := attrs["block_size"]:
         parts = range(x.shape[attrs["axis"]])
         spread = np.repeat(scale, block, attrs["axis"]).take(parts, attrs["axis"])
     elif scale.size > 1 and scale.ndim == 1:
         spread = np.moveaxis(scale.reshape(-1, *[1] * (x.ndim - 1)), 0, attrs["axis"])
-    if scale.dtype.itemsize == 2 and not attrs.get("precision", 0):
-        x, spread = (x / spread).astype(np.float32), np.ones((), np.float32)
-        scale = np.ones(scale.shape, np.float32)
-    most = np.abs(spread.astype(np.float64)) * 2.0**30
-    return [np.clip(x.astype(np.float64), -most, most).astype(x.dtype), scale, *rest]
+    row = dtype.BY_ONNX[attrs["precision"]].numpy if attrs["precision"] else scale.dtype
+    with np.errstate(all="ignore"):
+        steps = (x.astype(np.float32) / spread.astype(np.float32)).astype(row).astype(np.float32)
+    kept = [a for a in node.attribute if a.name != "precision"]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    return [np.clip(steps, -(2.0**30), 2.0**30), np.ones(scale.shape, np.float32), *rest]
 
 
 def knows(node: Node) -> bool:

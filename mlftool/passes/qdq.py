@@ -44,18 +44,22 @@ def _rises(e: Editor, node: Node) -> bool:
 
 
 def _is_told_apart(e: Editor, dq: Node) -> bool:
-    """Whether every integer is another number after a DequantizeLinear of one scale, and the same
-    one again after QuantizeLinear: 16 bits are not in float16, nor 8 in bfloat16."""
+    """Whether every stored number is another one after a DequantizeLinear of one scale, and the
+    same again after QuantizeLinear: 16 bits are not in float16, nor 8 in bfloat16."""
     row, real = e.types[dq.inputs[0]].dtype, e.types[dq.outputs[0]].dtype.numpy
-    if row.is_float or row.bits > 16:
-        return row.is_float
-    zero = int(e.consts[dq.inputs[2]].item()) if len(dq.inputs) > 2 else 0
+    if row.bits > 16:
+        return False
     scale = e.consts[dq.inputs[1]].reshape(())
-    steps = (np.arange(row.range[0], row.range[1] + 1) - zero).astype(np.float32)
+    if row.is_float:
+        stored = np.arange(1 << row.bits, dtype=row.raw.numpy).view(row.numpy).astype(np.float32)
+    else:
+        zero = int(e.consts[dq.inputs[2]].item()) if len(dq.inputs) > 2 else 0
+        stored = (np.arange(row.range[0], row.range[1] + 1) - zero).astype(np.float32)
     with np.errstate(all="ignore"):
-        numbers = (steps * scale.astype(np.float32)).astype(real)
-        again = np.rint((numbers / scale).astype(np.float32))
-    return bool((again == steps).all())
+        numbers = (stored * scale.astype(np.float32)).astype(real)
+        steps = (numbers / scale).astype(np.float32)
+        again = steps.astype(row.numpy).astype(np.float32) if row.is_float else np.rint(steps)
+    return np.array_equal(again, stored, equal_nan=True)
 
 
 def _takes(node: Node, row: DType) -> bool:

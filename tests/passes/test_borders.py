@@ -65,6 +65,19 @@ def greatest(net: Net) -> str:
     return net.node("ArgMax", net.dq(net.input("x", np.int32, (64,)), 1.25, np.int32(0)), axis=0)
 
 
+def rounded_quotient(net: Net) -> str:
+    """In a type that nothing else has, which needs a header of its own."""
+    scale, zero = net.const(0.1, np.float32), net.const(np.int16(3))
+    x = net.node("Relu", net.input("x", np.float32, (64,)))
+    return net.node("QuantizeLinear", x, scale, zero, precision=onnx.TensorProto.FLOAT16)
+
+
+def huge_table(net: Net) -> str:
+    """Of floats that are infinite, divided by a scale of their size."""
+    x = net.dq(net.input("x", np.uint8, (64,)), 1e37, np.uint8(0))
+    return net.q(net.node("Add", x, net.const(np.float32(-1))), 1e37, np.uint8(0))
+
+
 def infinite_table(net: Net) -> str:
     """A table of which some entries are infinite before they are quantised."""
     scale, zero = net.const(0.25, np.float16), net.const(np.int8(3))
@@ -115,6 +128,7 @@ EXACT: dict[str, Case] = {
     "greatest of int32": greatest,
     "scales of rows": vector(True),
     "scales of a vector": vector(False),
+    "huge table": huge_table,
     "large window": large_window,
     "limits crossed": limited((0.5, -0.5), (0, 6)),
     "limits crossed last": limited((0, 6), (0.5, -0.5)),
@@ -127,6 +141,7 @@ HALVES: dict[str, Case] = {
     "int8 again": again(np.int8, np.float16, 0.1),
     "int8 beyond float16": again(np.int8, np.float16, 600),
     "infinite table": infinite_table,
+    "rounded quotient": rounded_quotient,
 }
 
 
@@ -146,7 +161,7 @@ FEEDS: dict[str, Callable[[], list[dict[str, Any]]]] = {
 def test_passes_keep_the_numbers(tmp_path: Path) -> None:
     jobs: dict[str, tuple[Job, Job]] = {}
     for k, (name, case) in enumerate({**EXACT, **HALVES}.items()):
-        net = Net()
+        net = Net(23)
         model = net.model(case(net))
         feeds = FEEDS[name]() if name in FEEDS else random_feeds(model, k)
         jobs[name] = (compiled(model, feeds, f"m{k}", 3), compiled(model, feeds, f"plain{k}", 0))
