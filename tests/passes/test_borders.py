@@ -65,11 +65,20 @@ def greatest(net: Net) -> str:
     return net.node("ArgMax", net.dq(net.input("x", np.int32, (64,)), 1.25, np.int32(0)), axis=0)
 
 
-def rounded_quotient(net: Net) -> str:
+def rounded_quotient(summed: bool) -> Case:
     """In a type that nothing else has, which needs a header of its own."""
-    scale, zero = net.const(0.1, np.float32), net.const(np.int16(3))
-    x = net.node("Relu", net.input("x", np.float32, (64,)))
-    return net.node("QuantizeLinear", x, scale, zero, precision=onnx.TensorProto.FLOAT16)
+
+    def made(net: Net) -> str:
+        scale, zero = net.const(0.001, np.float32), net.const(np.int16(3))
+        x = net.input("x", np.int8 if summed else np.float32, (4, 4))
+        if summed:
+            w = net.dq(net.const(np.eye(4), np.int8), 0.125, np.int8(0))
+            y = net.node("MatMul", net.dq(x, 0.75, np.int8(3)), w)
+        else:
+            y = net.node("Relu", x)
+        return net.node("QuantizeLinear", y, scale, zero, precision=onnx.TensorProto.FLOAT16)
+
+    return made
 
 
 def huge_table(net: Net) -> str:
@@ -141,7 +150,8 @@ HALVES: dict[str, Case] = {
     "int8 again": again(np.int8, np.float16, 0.1),
     "int8 beyond float16": again(np.int8, np.float16, 600),
     "infinite table": infinite_table,
-    "rounded quotient": rounded_quotient,
+    "rounded quotient": rounded_quotient(False),
+    "rounded quotient of a sum": rounded_quotient(True),
 }
 
 
