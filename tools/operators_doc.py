@@ -80,7 +80,8 @@ the operator's record says.
 * QMoE with weights of 8 bits in blocks computes with the floats that they stand for, as with those
   of 4 bits or with a scale for each row, which have onnxruntime's numbers; there onnxruntime 1.31
   is up to 1 % off.
-* Mod of integers with `fmod` is exact; onnxruntime computes it in float64, which rounds beyond 2^53.
+* Mod of integers with `fmod` is exact; onnxruntime computes it in float64, which rounds beyond
+  2^53.
 * Shrink of int32 is exact; onnxruntime computes it in float32, which rounds from 2^24 on, and from
   2^31 - 64 on gives the least integer.
 * Operators on float16 round to float16, each of them; onnxruntime on x86-64 has most of them in

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read

@@ -14,8 +14,8 @@ import mlftool
 from mlftool.cli import main
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.mlf import Bundle, write_tar
-from mlftool.runtime.interface import read_interface
 from mlftool.runtime.host import build_runner
+from mlftool.runtime.interface import read_interface
 from mlftool.runtime.load import LoadedArchive
 from mlftool.runtime.runner import run_on_host
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mlftool import table
 from mlftool.advice import advice
 from mlftool.cli import main as mlftool
 from mlftool.cli.formats import checked, counted, sarif
@@ -29,7 +30,6 @@ from mlftool.insight import (
     report,
     size,
     source_map,
-    table,
 )
 from mlftool.insight.facts import facts, read_facts, to_bytes
 from mlftool.insight.subject import Subject, of_archive, of_spec
