@@ -82,6 +82,8 @@ the operator's record says.
   is up to 1 % off.
 * Mod of integers with `fmod` is exact; onnxruntime computes it in float64, which rounds beyond
   2^53.
+* QuantizeLinear of an infinite float16 gives the end of the type on its side; onnxruntime gives the
+  least value.
 * Shrink of int32 is exact; onnxruntime computes it in float32, which rounds from 2^24 on, and from
   2^31 - 64 on gives the least integer.
 * Operators on float16 round to float16, each of them; onnxruntime on x86-64 has most of them in
