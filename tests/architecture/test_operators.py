@@ -19,7 +19,7 @@ from mlftool.ops.base import OLD, Layout
 PACKAGE = REPO / "mlftool"
 NAMES = {s.name for s in onnx.defs.get_all_schemas_with_history()} | OPS.keys()
 # Passes make nodes of these; of what is there they ask traits and fields.
-MADE = {"Add", "Cast", "Concat", "Mul", "Reshape", "Slice", "Transpose"}
+MADE = {"Add", "Cast", "Concat", "Div", "Mul", "Reshape", "Slice", "Transpose"}
 MADE |= {"mlf.Copy", "mlf.Table", "mlf.TopBit"}
 # Everything between the importer and the operators' families. Kernels of targets say which
 # operators they compute.
