@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         text = f"cannot be read: {error.strerror}"
         raise MlfError(Problem("MLF0501", text, str(args.archive))) from None
-    made = FORMATS[args.format](bundle, args.archive.name, data)
+    made = FORMATS[args.format](bundle, args.archive, data)
     if args.output is None:
         put(made.decode(), end="")
     else:

@@ -9,6 +9,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
@@ -27,11 +28,11 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 LICENCE = {"license": {"id": "Apache-2.0"}}  # of mlftool's headers and runtime
 
 
-def cyclonedx(bundle: Bundle, name: str, data: bytes) -> bytes:
-    """The bill of materials of archive `name`, which is `data`: the modules, the models that they
+def cyclonedx(bundle: Bundle, file: Path, data: bytes) -> bytes:
+    """The bill of materials of an archive, which is `data`: the modules, the models that they
     were compiled from, and every file. Raises MlfError for archives that mlftool did not write."""
-    archive = read(bundle, name)
-    models = [_model(m, name) for m in archive.modules]
+    archive = read(bundle, str(file))
+    models = [_model(m, str(file)) for m in archive.modules]
     bom = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -39,11 +40,11 @@ def cyclonedx(bundle: Bundle, name: str, data: bytes) -> bytes:
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, _sha256(data))}",
         "version": 1,
         "metadata": {
-            "tools": {"components": [_tool(archive, name)]},
+            "tools": {"components": [_tool(archive, str(file))]},
             "component": {
                 "type": "library",
                 "bom-ref": "archive",
-                "name": name,
+                "name": file.name,
                 "hashes": _hashes(_sha256(data)),
             },
         },
@@ -55,14 +56,14 @@ def cyclonedx(bundle: Bundle, name: str, data: bytes) -> bytes:
     return _text(bom)
 
 
-def provenance(bundle: Bundle, name: str, data: bytes) -> bytes:
+def provenance(bundle: Bundle, file: Path, data: bytes) -> bytes:
     """A statement of in-toto, version 1, with SLSA's provenance, version 1. Raises MlfError like
     `cyclonedx`. It is not signed: sign these bytes with a key of yours."""
-    archive = read(bundle, name)
-    interfaces = {m.name: _interface(m, name) for m in archive.modules}
+    archive = read(bundle, str(file))
+    interfaces = {m.name: _interface(m, str(file)) for m in archive.modules}
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": name, "digest": {"sha256": _sha256(data)}}],
+        "subject": [{"name": file.name, "digest": {"sha256": _sha256(data)}}],
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
@@ -83,7 +84,7 @@ def provenance(bundle: Bundle, name: str, data: bytes) -> bytes:
             "runDetails": {
                 "builder": {
                     "id": "urn:mlftool",
-                    "version": {"mlftool": _version(archive, name)},
+                    "version": {"mlftool": _version(archive, str(file))},
                 }
             },
         },

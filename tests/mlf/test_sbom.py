@@ -28,7 +28,7 @@ def bundle() -> Bundle:
 
 
 def made(kind: str, bundle: Bundle, data: bytes = b"") -> Any:
-    return json.loads(sbom.FORMATS[kind](bundle, "a.tar", data or tar_bytes(bundle)))
+    return json.loads(sbom.FORMATS[kind](bundle, Path("a.tar"), data or tar_bytes(bundle)))
 
 
 def test_every_file_and_model_is_in_the_bill(bundle: Bundle) -> None:
@@ -66,7 +66,7 @@ def test_the_same_archive_gives_the_same_bytes(kind: str, bundle: Bundle, tmp_pa
         archive.write_bytes(tar_bytes(bundle))
         assert main(["sbom", str(archive), "--format", kind, "-o", str(out)]) == 0
         outs.append(out.read_bytes())
-    assert outs[0] == outs[1] == sbom.FORMATS[kind](bundle, "a.tar", tar_bytes(bundle))
+    assert outs[0] == outs[1] == sbom.FORMATS[kind](bundle, Path("a.tar"), tar_bytes(bundle))
 
 
 def test_another_archive_gives_another_serial_number(bundle: Bundle) -> None:
