@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +75,17 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def check_outputs(args: argparse.Namespace, *outputs: Path | None) -> None:
     """Whether `outputs`, arguments of `args`, can be written without replacing a file that another
     argument names, or a file that one of these names; None is not asked for. Raises MlfError."""
-    from mlftool.cli.named import named_by
     from mlftool.mlf import check_writable
 
     given = (v if isinstance(v, list) else [v] for v in vars(args).values())
     named = [v for values in given for v in values if isinstance(v, Path)]
     read = [v for v in named if all(v is not o for o in outputs)]
     if any(output and os.path.isfile(output) for output in outputs):
-        read += [path for file in read for path in named_by(file)]
+        # By name, so that builds of archives do not depend on what reads manifests: Bazel's
+        # compiler has no such module, and its outputs are never there.
+        with suppress(ModuleNotFoundError):
+            named_by = importlib.import_module("mlftool.cli.named").named_by
+            read += [path for file in read for path in named_by(file)]
     check_writable(*outputs, sources=read)
 
 
