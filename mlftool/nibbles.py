@@ -24,4 +24,4 @@ def unpacked(data: bytes, bits: int, dtype: Any, shape: tuple[int, ...]) -> Arra
     shifts = np.arange(8 // bits, dtype=np.uint8) * bits
     parts = (np.frombuffer(data, np.uint8)[:, None] >> shifts) & ((1 << bits) - 1)
     flat = parts.astype(np.uint8).reshape(-1)[: int(np.prod(shape))]
-    return np.asarray(flat.view(dtype)).reshape(shape)
+    return np.asarray(flat.view(dtype).reshape(shape))

@@ -19,7 +19,9 @@ from mlftool.frontends.tflite.batches import with_batches
 from mlftool.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from mlftool.frontends.tflite.site import (
     MEMORY,
+    OTHERWISE,
     RULES,
+    SPECTRUM,
     Draft,
     Key,
     RefusedError,
@@ -43,9 +45,8 @@ FAMILIES = (
 for _family in FAMILIES:
     import_module(f"mlftool.frontends.tflite.{_family}")
 
-# What works for what has no rule here: the converter writes it in floats, or as other operators.
-OTHERWISE = "try it as ONNX: python -m tf2onnx.convert --tflite m.tflite --output m.onnx"
 CONVERSIONS = {"CAST", "DEQUANTIZE", "QUANTIZE"}  # between bytes with and without a sign
+SPECTRA = dict.fromkeys(("COMPLEX_ABS", "IMAG", "REAL", "RFFT2D"), SPECTRUM)
 MOST_CALLS = 256  # of subgraphs, which may call others several times
 # What a condition may be; the first is what an operator takes.
 FLAGS = (TensorType(dtype.bool_, ()), TensorType(dtype.bool_, (1,)))
@@ -202,7 +203,7 @@ class _Walk:
         rule = RULES.get(node.kind)
         if rule is None:
             text = "the operator is not supported"
-            self.problem("MLF0301", text, where, OTHERWISE)
+            self.problem("MLF0301", text, where, SPECTRA.get(node.kind, OTHERWISE))
             return False
         try:
             if both := {i for i in node.inputs if i >= 0}.intersection(node.outputs):

@@ -30,6 +30,14 @@ ACTIVATIONS: dict[int, tuple[float, float]] = {
 }
 
 
+# What works for what has no rule here: the converter writes it in floats, or as other operators.
+OTHERWISE = "try it as ONNX: python -m tf2onnx.convert --tflite m.tflite --output m.onnx"
+SPECTRUM = (  # the converter has no other form of complex numbers
+    "write the transform as products with matrices of cosines and sines; where only tf.abs reads "
+    f"it, {OTHERWISE}"
+)
+
+
 class RefusedError(Exception):
     """Why an operator is refused, and what to do about it."""
 
@@ -322,7 +330,8 @@ class Site:
 def sound(tensor: Tensor) -> Tensor:
     """Raises RefusedError for a tensor that the reader could not make sense of."""
     if tensor.problem:
-        raise RefusedError(f"tensor '{tensor.name}' has {tensor.problem}")
+        help = SPECTRUM if "COMPLEX" in tensor.problem else ""
+        raise RefusedError(f"tensor '{tensor.name}' has {tensor.problem}", help)
     return tensor
 
 

@@ -55,6 +55,17 @@ def test_all_reasons_at_once() -> None:
     ]
 
 
+def test_complex_numbers_have_a_remedy_that_works() -> None:
+    """tf2onnx refuses RFFT2D but for tf.abs; products with cosines and sines compile."""
+    spectra = [T(name, (1, 5), "complex64") for name in "fg"]
+    tensors = [floats("x", 1, 8), *spectra, floats("y", 1, 5)]
+    kinds = ("RFFT2D", "RESHAPE", "REAL")
+    ops = [Op(kind, (k,), (k + 1,)) for k, kind in enumerate(kinds)]
+    problems = refused(model(Sub(tensors, ops, (0,), (3,)))).problems
+    assert [p.path.split()[2] for p in problems] == list(kinds)
+    assert {"cosines and sines" in p.help for p in problems} == {True}
+
+
 def test_the_command_line_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "m.tflite"
     file.write_bytes(chain(["BITCAST"]))
