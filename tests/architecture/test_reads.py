@@ -245,6 +245,19 @@ def test_each_test_is_of_the_same_shard_whatever_is_left_out(project: Project) -
         assert second == {name for name in first if name.partition("[")[0] not in OTHERS}
 
 
+def test_a_sample_depends_on_all_sources_and_is_no_other_tests(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFTOOL_TEST_CASES", "sampled")
+    text = "import pytest\n@pytest.mark.sampled(1)\ndef test_it(): pass"
+    project.write("tests/room/test_sampled.py", text)
+    project.names = ("of_none", "sampled")
+    assert project.ran() == {"of_none", "sampled"}
+    assert project.ran() == set()
+    project.write("mlftool/ops/b.j2", "b, changed")
+    assert project.ran() == {"sampled"}
+
+
 def test_who_looks_for_templates_stays_in_the_sandbox() -> None:
     """A file's real path is the source tree's, where no one sees what is read. The templates of
     projects are read there; they are none of a kernel."""
