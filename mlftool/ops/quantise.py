@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.ir.dtype import BY_ONNX, HALVES, DType, float32
+from mlftool.ir.dtype import BY_ONNX, DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.operations import times
@@ -121,24 +121,7 @@ def _broadcasting(e: Editor, node: Node) -> None:
         if type_.elements != 1:
             shape[axis] = type_.elements
         inputs[i] = _reshaped(e, node, inputs[i], tuple(shape), views)
-    e.substitute([node], [*views, *_divided(e, replace(node, inputs=tuple(inputs), attrs=kept))])
-
-
-def _divided(e: Editor, node: Node) -> list[Node]:
-    """The node; where its quotient is rounded to a narrower type than the scale's, what makes that
-    and the node that rounds it."""
-    row, x, scale = BY_ONNX.get(node.attrs.get("precision", 0)), node.inputs[0], node.inputs[1]
-    if row is None or row.name not in HALVES or e.types[scale].dtype != float32:
-        return [node]
-    shape, out = e.types[x].shape, node.outputs[0]
-    real, narrow = (e.fresh(f"{out}.quotient", TensorType(d, shape)) for d in (float32, row))
-    one = e.const(f"{out}.one", np.ones(e.types[scale].shape, row.numpy))
-    attrs = {k: v for k, v in node.attrs.items() if k != "precision"}
-    return [
-        e.add("Div", (x, scale), node, real),
-        e.add("Cast", (real,), node, narrow, {"to": row.onnx}),
-        replace(node, inputs=(narrow, one, *node.inputs[2:]), attrs=attrs),
-    ]
+    e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs=kept)])
 
 
 def _by_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any]) -> None:
@@ -153,7 +136,7 @@ def _by_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any
     split = e.fresh(node.outputs[0] + ".blocks", TensorType(y.dtype, inside))
     core = replace(node, inputs=tuple(inputs), outputs=(split,), attrs=kept)
     joined = e.add("Reshape", (split,), node, node.outputs[0])
-    e.substitute([node], [*views, *_divided(e, core), joined])
+    e.substitute([node], [*views, core, joined])
 
 
 def _by_broken_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any]) -> None:
@@ -170,7 +153,7 @@ def _by_broken_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[s
             inputs[i] = e.fresh(name + ".spread", TensorType(e.types[name].dtype, x.shape))
             which = e.const(name + ".blocks", block_of.astype(np.int64))
             views.append(e.add("Gather", (name, which), node, inputs[i], {"axis": axis}))
-    e.substitute([node], [*views, *_divided(e, replace(node, inputs=tuple(inputs), attrs=kept))])
+    e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs=kept)])
 
 
 def _reshaped(e: Editor, node: Node, name: str, shape: tuple[int, ...], views: list[Node]) -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from mlftool.ir.dtype import HALVES, float32
+import numpy as np
+
+from mlftool.ir.dtype import BY_ONNX, HALVES, float32
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.ops.base import Layout, Trait, contracts, is_a, record
@@ -25,6 +27,7 @@ def canonicalise(graph: Graph) -> Graph:
         _views,
         _matmul,
         _own_spelling,  # before an Add becomes a C, which beta would multiply
+        _rounded_quotient,
         _gemm_bias,
         _separate_bias,
     )
@@ -58,6 +61,24 @@ def _own_spelling(e: Editor, node: Node) -> None:
     """What an operator says of the forms that it has."""
     if (canonical := record(node).canonical) is not None:
         canonical(e, node)
+
+
+def _rounded_quotient(e: Editor, node: Node) -> None:
+    """A QuantizeLinear's quotient that is rounded to a narrower type than its scale's is a node."""
+    row = BY_ONNX.get(node.attrs.get("precision", 0)) if is_a(node, Trait.QUANTISER) else None
+    if row is None or row.name not in HALVES or e.types[node.inputs[1]].dtype != float32:
+        return
+    (x, scale, *zero), attrs = node.inputs, {**node.attrs, "precision": 0}
+    real, narrow = (e.fresh(x + ".steps", replace(e.types[x], dtype=d)) for d in (float32, row))
+    one = e.const(scale + ".one", np.ones(e.types[scale].shape, row.numpy))
+    e.substitute(
+        [node],
+        [
+            e.add("Div", (x, scale), node, real),
+            e.add("Cast", (real,), node, narrow, {"to": row.onnx}),
+            replace(node, inputs=(narrow, one, *zero), attrs=attrs),
+        ],
+    )
 
 
 def _matmul(e: Editor, node: Node) -> None:
