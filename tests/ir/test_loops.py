@@ -11,8 +11,9 @@ from mlftool.ir.holes import Number, filled, form
 from mlftool.ir.loops import END, each
 
 MLFTOOL = Path(__file__).absolute().parents[2] / "mlftool"
+# Steps that only a turn knows cannot be declared.
 BARE = re.compile(
-    r"for \(int32_t (\S+|\w*{{[^}]*}}) = 0; \1 < {{ [^}]* }}; \1(\+\+| \+= [^;{]*)\) {$"
+    r"for \(int32_t (\S+|\w*{{[^}]*}}) = 0; \1 < {{ [^}]* }}; \1(\+\+| \+= \d[^;{]*)\) {$"
 )
 
 
