@@ -56,14 +56,20 @@ class Device:
     def costs(self, plan: Plan) -> dict[str, Cost]:
         """By the name of each call's node, or of the layer of a recurrent one; "" has what equal
         constants save by being stored once. Raises MlfError if the target cannot run the plan."""
-        model = written(self.net, plan, PRODUCER)
-        spec = ModuleSpec(model, _NAME, self.target, optimize=self.optimize)
-        planned = plan_module(spec)
+        planned = self._planned(plan)
         found: dict[str, Cost] = {}
         for name, cost in self._billed(planned):
             found[name] = found.get(name, NOTHING) + cost
         shared = sum(c.flash for c in found.values()) - planned.constants_bytes
         return {**found, "": found.get("", NOTHING) - Cost(0.0, shared)}
+
+    def workspace_bytes(self, plan: Plan) -> int:
+        """Of RAM for what lies between inputs and outputs. Raises MlfError as `costs` does."""
+        return self._planned(plan).program.memory.size_bytes
+
+    def _planned(self, plan: Plan) -> Planned:
+        model = written(self.net, plan, PRODUCER)
+        return plan_module(ModuleSpec(model, _NAME, self.target, optimize=self.optimize))
 
     def _billed(self, planned: Planned) -> Iterator[tuple[str, Cost]]:
         """By node. Of a Scan that was a recurrent layer, by the products that multiply the state:

@@ -87,7 +87,8 @@ class Judged:
 
 @frozen
 class Quantized:
-    """The result. `before` is the float model's accuracy, `after` that of `model`."""
+    """The result. `before` is the float model's accuracy, `after` that of `model`; workspaces are in
+    bytes of RAM, without inputs and outputs."""
 
     model: ModelProto
     request: Request
@@ -100,6 +101,8 @@ class Quantized:
     on_device: bool
     cost: Cost
     float_cost: Cost
+    workspace: int
+    float_workspace: int
     improved: Improved
     layers: tuple[LayerReport, ...]
     found: Found
@@ -157,8 +160,9 @@ def quantized(
     )
     return Quantized(
         *(made, request, metric, goal, verdict, before, after, distance, request.on_device),
-        *(total(costs.values()), found.curve[0].cost, best),
-        *(tuple(_layers(studio, best, found, costs)), found),
+        *(total(costs.values()), found.curve[0].cost),
+        *(device.workspace_bytes(p) for p in (found.plan, best.plan.uniform(Precision.FLOAT))),
+        *(best, tuple(_layers(studio, best, found, costs)), found),
     )
 
 

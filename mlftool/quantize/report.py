@@ -42,6 +42,7 @@ def text(q: Quantized, output: str) -> str:
             else []
         ),
         f"  {'flash':<12}{q.float_cost.flash:,} B -> {q.cost.flash:,} B of constants",
+        f"  {'ram':<12}{q.float_workspace:,} B -> {q.workspace:,} B of workspace",
         f"  {'cost':<12}{_instructions(q.float_cost)} -> {_instructions(q.cost)} instructions, "
         "estimated",
     ]
@@ -122,6 +123,8 @@ def to_json(q: Quantized) -> dict[str, Any]:
         "sqnr": q.output_sqnr,
         "cost": _cost(q.cost),
         "float_cost": _cost(q.float_cost),
+        "workspace_bytes": q.workspace,
+        "float_workspace_bytes": q.float_workspace,
         "tables": _tables(q),
         "layers": [
             {
