@@ -194,7 +194,7 @@ def test_tables_are_computed_as_they_are_measured(op: str, way: str, more: str) 
     assert computed.isdisjoint(LIMITS)
 
 
-@pytest.mark.parametrize(("op", "precision"), product(("GRU", "LSTM"), Precision))
+@pytest.mark.parametrize(("op", "precision"), [*product(("GRU", "LSTM"), Precision)])
 def test_costs_of_products_are_their_own(op: str, precision: Precision) -> None:
     """Those of each that multiplies the input or the state, of both directions."""
     plain = prepared(classifier(op, "bidirectional"), "net")
