@@ -163,7 +163,7 @@ def mlf_manifest_repository(name, manifest):
     what all of them need (without those tagged `manual` or of limited visibility). The package of each file that
     the manifest names must export it (`exports_files`). An edit of the manifest that does not
     change its meaning rebuilds nothing. If you change an option of a model, or add, rename or
-    remove a model, only the targets of that model change, and the packages that load
+    remove a model, only the targets of that model change, the report, and the packages that load
     `@models//:defs.bzl`.
 
     Args:

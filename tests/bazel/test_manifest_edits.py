@@ -10,7 +10,7 @@ import pytest
 from nested import Workspace
 
 MODELS = [f"net{number:02d}" for number in range(30)]
-# What loads the list of models, and targets that name them all.
+# What loads the list of models, and targets that name them all, such as the hub's report.
 OF_ALL = 10
 BUILD = """load("@thirty//:defs.bzl", "MODELS", "TESTS")
 
@@ -94,18 +94,18 @@ def test_an_edit_concerns_one_model(built: Workspace, thirty: Path) -> None:
     packages, added = edit(built, thirty, row := ROW.format(name="net04", file="net04"),
                            row + ROW.format(name="more", file="more"))  # fmt: skip
     assert names(built) == {*MODELS, "more"}
-    # Its own, that of its files, and the one that loads the list.
-    assert packages == 3
+    # Its own, that of its files, the hub's with its report, and the one that loads the list.
+    assert packages == 4
     assert added <= of_one + OF_ALL
 
     packages, renamed = edit(built, thirty, "  net05:", "  other:")
     assert names(built) == {*MODELS, "more", "other"} - {"net05"}
-    assert packages == 2
+    assert packages == 3
     assert renamed <= of_one + OF_ALL
 
     packages, removed = edit(built, thirty, ROW.format(name="net06", file="net06"), "")
     assert names(built) == {*MODELS, "more", "other"} - {"net05", "net06"}
-    assert packages == 1
+    assert packages == 2
     assert removed <= OF_ALL
 
 
