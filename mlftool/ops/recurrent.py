@@ -175,9 +175,9 @@ def recurrent(v: View, panels: Panels | None = None, each: float | None = None) 
     cells = layout["batch"] * layout["time"] * hidden
     product = of_text("sum += x[i] * w[i]", row) + times(loop=0.25)
     steps, packed = directions * layout["batch"] * layout["time"], rows["packed"]
-    macs = steps * gates * hidden * (layout["inputs"] + hidden)
-    cost = 0.0 if each is None else each * packed * (layout["inputs"] + hidden)
-    cost += CALL * 2 * packed / panels.columns if panels else 0.0
+    sums, terms = steps * gates * hidden, layout["inputs"] + hidden
+    macs = sums * terms
+    cost = (each or 0.0) * packed * terms + (CALL * 2 * packed / panels.columns if panels else 0)
     kernel = plain_kernel(
         v,
         "recurrent",
@@ -197,7 +197,7 @@ def recurrent(v: View, panels: Panels | None = None, each: float | None = None) 
         },
         *scratch,
         operations=cells * total(*(_of_cell(kind, f, row) for f in functions))
-        + (macs * product if each is None else NOTHING),
+        + (macs * product + 2 * sums * times(loop=1, whole=4) if each is None else NOTHING),
         includes=("mlf/math.h", panels.include if panels else "mlf/dot.h"),
     )
     return replace(kernel, macs=macs, cost=steps * cost)
