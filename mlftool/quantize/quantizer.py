@@ -87,8 +87,8 @@ class Judged:
 
 @frozen
 class Quantized:
-    """The result. `before` is the float model's accuracy, `after` that of `model`; workspaces are in
-    bytes of RAM, without inputs and outputs."""
+    """The result. `before` is the float model's accuracy, `after` that of `model`; workspaces are
+    bytes of RAM without inputs and outputs."""
 
     model: ModelProto
     request: Request
@@ -158,11 +158,11 @@ def quantized(
         *(len(samples), found.chosen.sqnr, largest_error(outputs, reference)),
         changed_classes(outputs, reference) if has_classes(shape, judged) else None,
     )
+    rooms = [device.workspace_bytes(p) for p in (found.plan, best.plan.uniform(Precision.FLOAT))]
     return Quantized(
         *(made, request, metric, goal, verdict, before, after, distance, request.on_device),
-        *(total(costs.values()), found.curve[0].cost),
-        *(device.workspace_bytes(p) for p in (found.plan, best.plan.uniform(Precision.FLOAT))),
-        *(best, tuple(_layers(studio, best, found, costs)), found),
+        *(total(costs.values()), found.curve[0].cost, rooms[0], rooms[1], best),
+        *(tuple(_layers(studio, best, found, costs)), found),
     )
 
 
