@@ -118,8 +118,9 @@ def _dequantised(value: Array, node: onnx.NodeProto, constants: Mapping[str, Arr
 
 
 def _along(value: Array, node: onnx.NodeProto, constants: Mapping[str, Array]) -> tuple[Array, ...]:
-    """The node's scale and zero point as float64 that broadcast to the value's shape."""
+    """The node's scale and zero point as float64 that broadcast to the value's shape; without a
+    zero point it is 0."""
     axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
     channels = [-1 if k == axis % max(value.ndim, 1) else 1 for k in range(value.ndim)]
-    found = (constants[name].astype(np.float64) for name in node.input[1:])
-    return tuple(v.reshape(channels if v.size > 1 else ()) for v in found)
+    found = [constants[name].astype(np.float64) for name in node.input[1:]] + [np.zeros(())]
+    return tuple(v.reshape(channels if v.size > 1 else ()) for v in found[:2])
