@@ -237,6 +237,28 @@ def test_no_output_replaces_what_is_read(
     assert Path(output).read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [("extract m.tar --member metadata.json=m.tar", "m.tar"), ("bazel m.yaml --write", "m.yaml"),
+     ("bazel m.yaml --write", "d.npz")],
+)  # fmt: skip
+def test_no_output_of_other_options_does(
+    words: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    save(parser.parse_model(MODEL), "m.onnx")
+    Path("m.yaml").write_text(MANIFEST)
+    for name in ("d.npz", "t.json"):
+        Path(name).write_bytes(name.encode())
+    assert main(["compile", "m.onnx", "-q", "-o", "m.tar"]) == 0
+    before = Path(output).read_bytes()
+    given = words.split()
+    assert main(given if "=" in words else [*given, output]) == 2
+    assert "cannot be written: it is a file that is read" in capsys.readouterr().err
+    assert Path(output).read_bytes() == before
+
+
 def read_with(command: str) -> list[str]:
     """The options of a command that name a file to be read."""
     actions = [a for a in parser_of(command)._actions if a.type is Path and a.option_strings]
