@@ -342,9 +342,12 @@ def requantize(
     scale = scale or scale_text(q, channel)
     if q.to_float:
         return f"((float){acc} * {scale})"
+    wide = largest(c, q).max(initial=0) >= 2**31
     if q.rounding is not Rounding.EVEN:
+        # TensorFlow Lite's sums of 32 bits wrap around.
+        acc = f"(int32_t){acc}" if wide and q.rounding is Rounding.TWICE else acc
         return f"{q.rounding.function}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
-    if largest(c, q).max(initial=0) >= 2**31:
+    if wide:
         return f"mlf_quantize((float){acc} * {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
     narrow = "mlf_requantize_here" if here else "mlf_requantize"
     name = narrow if is_narrow(c, q) else "mlf_requantize_wide"
@@ -354,7 +357,7 @@ def requantize(
 def is_narrow(c: Contraction, q: Quantisation) -> bool:
     """Whether no accumulator times its scale reaches 2^22, below which mlf_round_even is exact: the
     clamp may then come after it and be an integer one, a single instruction on many cores."""
-    return bool(np.all(largest(c, q) * q.scale.astype(np.float64) < 2**22 - 1))
+    return bool(np.all(largest(c, q) * np.abs(q.scale.astype(np.float64)) < 2**22 - 1))
 
 
 def has_normal_scales(q: Quantisation) -> bool:

@@ -211,7 +211,8 @@ static inline mlf_octet mlf_octet_high(mlf_octet acc, mlf_quad even, mlf_quad od
 static inline mlf_octet mlf_octet_shift_up(mlf_octet v, mlf_quad even, mlf_quad odd) {
   for (int32_t k = 0; k < 8; k++) {
     const int32_t by = k < 4 ? -even.lane[k] : -odd.lane[k - 4];
-    *mlf_octet_lane(&v, k) = (*mlf_octet_lane(&v, k) + ((1 << by) >> 1)) >> by;
+    const int64_t half = (INT64_C(1) << by) >> 1;
+    *mlf_octet_lane(&v, k) = (int32_t)((*mlf_octet_lane(&v, k) + half) >> by);
   }
   return v;
 }

@@ -13,7 +13,7 @@ from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, Node, View
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand, Trait, is_a
-from mlftool.ops.contraction import Contraction, Quantisation, blocks, largest
+from mlftool.ops.contraction import Contraction, Quantisation, blocks, is_narrow
 from mlftool.ops.scalar import Store, operand_kind, tensor_operand
 from mlftool.targets.kernels.parts import Residual, after_core, is_relu, residual
 from mlftool.targets.requantise.twice import multipliers, takes
@@ -141,8 +141,7 @@ def finish(
     if q.rounding is Rounding.TWICE:
         numbers = _twice(c, q, channel)
     else:
-        # Only below 2^22 is a sum's rounding exact before the limits.
-        exact = np.all(largest(c, q) * q.scale.astype(np.float64) < 2**22 - 1)
+        exact = is_narrow(c, q)  # before the limits
         scale = q.scale if q.scale.size == 1 else q.scale[channel]
         numbers = {"scale": scale} if exact and q.rounding is Rounding.EVEN else None
     if numbers is None:

@@ -49,7 +49,7 @@ def products(v: View) -> Kernel | None:
         return None
     scale = one_scale(v)
     # Only below 2^22 is a sum's rounding exact before the limits.
-    exact = scale is not None and largest * float(scale) < 2**22 - 1
+    exact = scale is not None and largest * abs(float(scale)) < 2**22 - 1
     return _turned(v, DSP, requantised(v, "mlf_requantize" if exact else "mlf_requantize_wide"))
 
 

@@ -13,7 +13,14 @@ from tfl_models import convolution, dense
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.frontends.models import TFLite
-from mlftool.ir.rounding import Rounding, multiplier, rescaled, rescaled_once, shifted
+from mlftool.ir.rounding import (
+    Rounding,
+    multiplier,
+    rescaled,
+    rescaled_once,
+    shifted,
+    wrapped,
+)
 from mlftool.runtime.host import load_host
 from mlftool.targets import TARGETS
 
@@ -90,6 +97,28 @@ def test_convolutions(depthwise: bool, activation: int, same: bool, scale: float
         spec = ModuleSpec(TFLite(data), "m", target, opt_level=level)
         (got,) = load_host(compile_modules([spec]), optimise="-O0")({"x": x}).values()
         np.testing.assert_array_equal(np.asarray(got), want)
+
+
+@pytest.mark.parametrize("bias", [[2**31 - 1, -(2**31), 2**31 - 1, 12345], [0, 1, -1, 2**30]])
+def test_the_least_factor(bias: list[int], tmp_path: Path) -> None:
+    """Shifts by 31, and sums of 32 bits that wrap around as TensorFlow Lite Micro's do."""
+    data = dense(np.random.default_rng(5), units=4, bias=bias, scale=1e6)
+    w = np.random.default_rng(5).integers(-127, 128, (4, 24))
+    x = np.array([[-128] * 24, [127] * 24])
+    real = np.float64(np.float32(0.03)) * np.float64(np.float32(0.011)) / 1e6
+    sums = wrapped((x + 7) @ w.T + np.array(bias))
+    assert multiplier(real)[1] == -31
+    want = np.clip(Rounding.TWICE.apply(sums, np.float64(real)) + 5, -128, 127)
+    file = tmp_path / "m.tflite"
+    file.write_bytes(data)
+    feeds = [{"x": row[None].astype(np.int8)} for row in x]
+    cores = "armv7-a", "host", "cortex-m0", "cortex-m4", "cortex-m55", "rv32imc"
+    jobs = [Job(file, feeds, core, f"m{k}") for k, core in enumerate(cores)]
+    run_jobs(jobs, tmp_path)
+    assert [job.failure for job in jobs] == [""] * len(jobs)
+    for job in jobs:
+        got = np.concatenate([result["y"] for result in job.results])
+        np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("target", sorted(TARGETS))

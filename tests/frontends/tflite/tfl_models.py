@@ -16,11 +16,12 @@ def dense(
     depth: int = 24,
     units: int = 10,
     scale: float = 0.21,
+    bias: Sequence[int] = (),
     **changes: Any,
 ) -> bytes:
     """A fully connected layer of int8; `changes` are those of its operator's options."""
     w = rng.integers(-127, 128, (units, depth))
-    b = rng.integers(-5000, 5000, units)
+    b = bias or rng.integers(-5000, 5000, units)
     tensors = [
         T("x", (1, depth), scale=0.03, zero=-7),
         T("w", (units, depth), scale=0.011, data=w),

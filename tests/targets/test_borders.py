@@ -1,0 +1,60 @@
+"""Layers whose scales are at the borders of what kernels take for granted, against exact sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from batch import Job, run_jobs
+from builders import Net
+
+Array = np.ndarray[Any, Any]
+SCALE = np.float32(-1000)  # sums of 2^14 reach 2^24, around which a sign bit would be lost
+X_ZERO, Y_ZERO = 3, -5
+CORES = ("armv7-a", "host", "cortex-m4", "cortex-m55", "cortex-m0", "rv32imc")
+
+
+def stored(sums: Array, scale: np.float32) -> Array:
+    """int8: sums times a scale as ONNX rounds them."""
+    value = np.rint(sums.astype(np.float32) * scale) + Y_ZERO
+    return np.asarray(np.clip(value, -128, 127).astype(np.int8))
+
+
+def quantised(net: Net, op: str, x: str, w: str, **attrs: Any) -> str:
+    """A product of x by SCALE and w by 1, to int8 by 1."""
+    given = (net.const(SCALE), net.const(np.int8(X_ZERO)))
+    ones = (net.const(np.float32(1)), net.const(np.int8(0)))
+    made = (net.const(np.float32(1)), net.const(np.int8(Y_ZERO)))
+    return net.node(op, x, *given, w, *ones, *made, **attrs)
+
+
+def test_negative_scales(tmp_path: Path) -> None:
+    """What is far below the least value is not taken for a number above the greatest."""
+    rng, net = np.random.default_rng(1), Net()
+    x, rows = (net.input(n, np.int8, s) for n, s in (("x", (1, 8, 4, 4)), ("rows", (4, 16))))
+    matrix = net.input("matrix", np.int8, (16, 8))
+    w = rng.integers(-128, 128, (9, 8, 3, 3)).astype(np.int8)
+    attrs = {"kernel_shape": [3, 3]}
+    dense = quantised(net, "QLinearConv", x, net.const(w), **attrs)
+    depthwise = quantised(net, "QLinearConv", x, net.const(w[:8, :1]), group=8, **attrs)
+    product = quantised(net, "QLinearMatMul", rows, matrix)
+    types = (("x", (1, 8, 4, 4)), ("rows", (4, 16)), ("matrix", (16, 8)))
+    feeds = [{n: rng.integers(-128, 128, s).astype(np.int8) for n, s in types} for _ in range(4)]
+    model = net.model(dense, depthwise, product)
+    jobs = [Job(model, feeds, core, f"m{k}") for k, core in enumerate(CORES)]
+    run_jobs(jobs, tmp_path)
+    assert [job.failure for job in jobs] == [""] * len(jobs)
+    for k, feed in enumerate(feeds):
+        windows = np.lib.stride_tricks.sliding_window_view(
+            feed["x"][0] - np.int64(X_ZERO), (3, 3), (1, 2)
+        )
+        sums = [
+            np.einsum("cyxij,ocij->oyx", windows, w.astype(np.int64))[None],
+            np.einsum("cyxij,cij->cyx", windows, w[:8, 0].astype(np.int64))[None],
+            (feed["rows"] - np.int64(X_ZERO)) @ feed["matrix"].astype(np.int64),
+        ]
+        assert any(np.any((s > 12_600) & (s < 25_000)) for s in sums)
+        for job in jobs:
+            for name, exact in zip((dense, depthwise, product), sums, strict=True):
+                np.testing.assert_array_equal(job.results[k][name], stored(exact, SCALE))
