@@ -6,6 +6,7 @@ scales, and what a sum is multiplied by.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from mlftool.ir.dtype import int32, int64
@@ -25,6 +26,12 @@ def stored(v: View, rounding: Rounding, total: str) -> str:
     return f"({v.y.dtype.c}){rounding.function}({total}, {numbers})"
 
 
+def _fits(count: int, each: int, more: int = 0) -> None:
+    """Raises UnsupportedError where `count` numbers of at most `each` and `more` leave int32."""
+    if count * each + more >= 2**31:
+        raise UnsupportedError(f"sums of {count} numbers up to {each}, which 32 bits do not hold")
+
+
 def _twice(kernel: Kernel) -> Kernel:
     return replace(kernel, includes=(*kernel.includes, *Rounding.TWICE.includes))
 
@@ -38,6 +45,8 @@ def products(v: View) -> Kernel:
     """The product of two tensors, in batches that broadcast; `zeros` are their zero points."""
     rounding = Rounding.of(v.core)
     row = int32 if rounding is Rounding.TWICE else int64
+    if row is int32:
+        _fits(v.x(0).shape[-1], 255**2)
     a, b = (_less(e, z, row.c) for e, z in zip(("x[ai]", "w[bi]"), v.attr("zeros"), strict=True))
     return product(v, "matmul_fixed", row, a, b, stored(v, rounding, "acc"), {})
 
@@ -49,6 +58,8 @@ def reduced(v: View) -> Kernel:
     axes = reduced_axes(v)
     if axes is None:
         raise UnsupportedError("sums along computed axes; supported: known axes")
+    count = v.x(0).elements // max(1, v.y.elements)
+    _fits(count, max(map(abs, v.x(0).dtype.range)), abs(v.attr("before") or 0))
     total = f"(acc - {literal(v.attr('before'), int32)})" if v.attr("before") else "acc"
 
     def texts(index: str, count: str) -> dict[str, str]:
@@ -68,6 +79,8 @@ def average(v: View) -> Kernel:
     """The mean of each window, halves away from zero; input and output have one zero point, so it
     plays no part."""
     low, high = v.attr("activation")
+    count = math.prod(v.attr("kernel_shape"))
+    _fits(count, max(map(abs, v.x(0).dtype.range)), count)
     divisor = divisor_of(v)
     mean = f"mlf_clamp_i32(mlf_mean_away(acc, {divisor}), {low}, {high})"
     name, finish = "portable.average_pool_fixed", f"({v.y.dtype.c}){mean}"

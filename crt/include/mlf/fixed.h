@@ -39,10 +39,10 @@ static inline int32_t mlf_one_over_one_plus(int32_t a) {
 }
 
 /* 1 / x for x > 0: of 0, times 2^-(over - digits), where x has `digits` bits before its point. */
-static inline int32_t mlf_reciprocal(int32_t x, int32_t digits, int32_t *over) {
-  const int32_t zeros = mlf_leading_zeros((uint32_t)x);
+static inline int32_t mlf_reciprocal(uint32_t x, int32_t digits, int32_t *over) {
+  const int32_t zeros = mlf_leading_zeros(x);
   *over = digits - zeros;
-  return mlf_one_over_one_plus((int32_t)(((uint32_t)x << zeros) & 0x7fffffffu));
+  return mlf_one_over_one_plus((int32_t)((x << zeros) & 0x7fffffffu));
 }
 
 /* x * r * 2^(e - 31) is x / sqrt(v), with r the result; v is not negative. */
@@ -117,7 +117,7 @@ static inline int32_t mlf_divide_fixed(int32_t a, int32_t b, int32_t m, int32_t 
   if (b == 0 || x == 0) {
     return 0;
   }
-  factor = mlf_reciprocal(b < 0 ? -b : b, 31, &over);
+  factor = mlf_reciprocal(b < 0 ? 0u - (uint32_t)b : (uint32_t)b, 31, &over);
   ahead = mlf_leading_zeros((uint32_t)(x < 0 ? ~x : x)) - 1;
   factor = mlf_high_product((int32_t)((uint32_t)x << ahead), factor);
   ahead = over + ahead - exponent;

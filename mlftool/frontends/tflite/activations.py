@@ -377,6 +377,7 @@ def _softmax_of_int8(s: Site, x: Tensor, y: Tensor, beta: float) -> None:
     near = 0.0 if y.type.dtype.name == "int8" else 1e-3
     fits = abs(found[0] / wanted[0] - 1) <= near and found[1] == wanted[1]
     s.expect(fits, f"an output with scale and zero point {found}; expected {wanted}")
+    _summable(s, x, 2**19, 2**32)
     m, left = _spread(s, x, beta)
     s.add(
         "mlf.SoftmaxFixed", (s.name(), _exponentials(s, x, beta)), s.out(), {"m": m, "left": left}
@@ -385,6 +386,13 @@ def _softmax_of_int8(s: Site, x: Tensor, y: Tensor, beta: float) -> None:
 
 def _exponentials(s: Site, x: Tensor, beta: float) -> str:
     return s.const(fixed.exponentials(*_spread(s, x, beta)), what="exponentials")
+
+
+def _summable(s: Site, x: Tensor, each: int, below: int) -> None:
+    """Lines of the last axis are refused whose sum, of at most `each` for each element, might not
+    be `below` what its type holds."""
+    n, most = x.type.shape[-1], (below - 1) // each
+    s.expect(n <= most, f"lines of {n} elements; supported: up to {most}, whose sums fit 32 bits")
 
 
 def _spread(s: Site, x: Tensor, beta: float) -> tuple[int, int]:
@@ -398,6 +406,7 @@ def _softmax_of_int16(s: Site, x: Tensor, y: Tensor, beta: float) -> None:
     s.expect(x.type == y.type, f"an output {y.type} for {x.type}")
     s.expect(s.zero(x) == 0 == s.zero(y), "a zero point of int16; expected 0")
     s.expect(abs(s.scale(y) * 32768 - 1) <= 1e-3, "an output whose scale is not 1/32768")
+    _summable(s, x, 2**15, 2**31)
     unit, step = np.float32(2 / 65535), np.float32(10 / 65535)
     tables = [
         fixed.between(math.exp, float(step), 32767, float(unit)),
@@ -417,6 +426,7 @@ def log_softmax(s: Site) -> None:
     s.expect(row == "int8", f"{row}; supported: float32, int8")
     found = (s.scale(y), s.zero(y))
     s.expect(found == (1 / 16, 127), f"an output with scale and zero point {found}")
+    _summable(s, x, 2**19, 2**31)
     m, left = _spread(s, x, 1.0)
     back, exponent = multiplier(2.0 ** (31 - left) / m)
     attrs = {"m": m, "exponent": left, "back": back, "back_exponent": exponent}
@@ -433,6 +443,7 @@ def l2_normalization(s: Site) -> None:
     s.expect(row == "int8", f"{row}; supported: float32, int8, uint8")
     found = (s.scale(y), s.zero(y))
     s.expect(found == (1 / 128, 0), f"an output with scale and zero point {found}")
+    _summable(s, x, 255**2, 2**31)
     attrs = {"zero": s.zero(x), "early": int(x.unsigned)}
     s.add("mlf.UnitFixed", (s.name(),), s.out(), attrs)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from batch import Job, run_jobs
 from tfl_cases import FAMILIES, Case, flex, merged
 from tfl_models import chain, convolution, dense, unary
 from tfl_writer import Op, Sub, T, model
@@ -135,6 +136,24 @@ def connected(y: T, variable: bool = False) -> bytes:
 SHORTS: dict[str, Any] = {"type": "int16", "zero": 0}
 
 
+# Operators of lines, how long those may be, their output's scale and zero point, and its type.
+LONGEST = [
+    ("SOFTMAX", 8191, 2.0**-8, -128, "int8"),
+    ("SOFTMAX", 65535, 2.0**-15, 0, "int16"),
+    ("LOG_SOFTMAX", 4095, 2.0**-4, 127, "int8"),
+    ("L2_NORMALIZATION", 33025, 2.0**-7, 0, "int8"),
+]
+
+
+def line(kind: str, n: int, scale: float, zero: int, row: str) -> bytes:
+    """A line of n elements."""
+    x, y = ((name, 1, n) for name in "xy")
+    table = {"SOFTMAX": "SoftmaxOptions"}.get(kind, "")
+    more = {"Beta": 1.0} if table else {}
+    given = bytes_(*x, type=row, zero=0)
+    return unary(kind, given, bytes_(*y, type=row, scale=scale, zero=zero), table, **more)
+
+
 def own_input() -> bytes:
     variable = T("y", (2,), "float32", variable=True)
     return model(Sub([variable], [Op("RELU", (0,), (0,))], (), (0,)))
@@ -208,6 +227,10 @@ def own_input() -> bytes:
         ),
         (one("NOT_EQUAL", floats("x", 4), floats("z", 4), floats("y", 4)), "expected bool"),
         (unary("L2_NORMALIZATION", *PAIR), "an output with scale and zero point (0.1"),
+        *(
+            (line(kind, most + 1, scale, zero, row), f"supported: up to {most}, whose sums fit 32")
+            for kind, most, scale, zero, row in LONGEST
+        ),
         (unary("MAXIMUM", bytes_("x", 4), bytes_("y", 4, type="int4")), "INT4, which only constan"),
         *(
             (resized(kind), "float32[1x2x0x1], of which nothing is made")
@@ -217,6 +240,23 @@ def own_input() -> bytes:
 )  # fmt: skip
 def test_what_is_said(data: bytes, said: str) -> None:
     assert said in str(refused(data))
+
+
+def test_the_longest_lines(tmp_path: Path) -> None:
+    """Sums of equal elements, the largest there are, under sanitizers."""
+    jobs = []
+    for k, (kind, most, scale, zero, row) in enumerate(LONGEST):
+        file = tmp_path / f"{k}.tflite"
+        file.write_bytes(line(kind, most, scale, zero, row))
+        x = np.full((1, most), np.iinfo(row).min, row)
+        jobs.append(Job(file, [{"x": x}], name=f"m{k}"))
+    run_jobs(jobs, tmp_path)
+    assert [job.failure for job in jobs] == [""] * len(jobs)
+    shares, shorts, logarithms, units = (job.results[0]["y"].ravel() for job in jobs)
+    assert set(shares) == {-128}  # 1 / 8191
+    assert set(shorts) <= {0, 1}
+    assert set(logarithms) <= {round(127 - 16 * math.log(4095)) + d for d in (-1, 0, 1)}
+    assert set(units) == {-1}  # -128 / (128 * 33025^0.5), in 128ths
 
 
 def test_a_factor_beyond_fixed_point(tmp_path: Path) -> None:
