@@ -8,12 +8,15 @@ import re
 import shutil
 import subprocess
 from functools import cache
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from batch import INCLUDE, WARNINGS, compile_model, write_sources
+from builders import Net
 from elftools.elf.elffile import ELFFile
-from families import FAMILIES, PORTABLE
+from families import FAMILIES, PORTABLE, weights
 
 from mlftool.compile import Module
 from mlftool.targets import CFLAGS, TARGETS
@@ -131,3 +134,23 @@ def test_no_heap_and_no_variable_length_arrays(family: str) -> None:
     assert not re.search(r"\b(malloc|calloc|realloc|free|alloca)\b", text)
     for length in re.findall(r"^\s+\w+ \w+\[([^\]]+)\];", text, re.MULTILINE):
         assert length.isdecimal(), length
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("target", ["cortex-m0", "cortex-m4", "cortex-m55", "rv32imc", "host"])
+def test_windows_that_are_never_inside(target: str, tmp_path: Path) -> None:
+    """Clang knows which comparisons of a place with a negative end are always true."""
+    net, outs = Net(), []
+    for row, group, kernel in product((np.int8, np.int16), (1, 4, 8), ((5, 1), (1, 5), (4, 4))):
+        x = net.input(f"x{len(outs)}", row, (1, 8, 3, 2))
+        w = net.dq(net.const(weights(8, 8 // group, *kernel), np.int8), 0.02, np.int8(0))
+        pads = [n // 2 + 2 for n in kernel] * 2
+        y = net.node("Conv", net.dq(x, 0.05, row(0)), w, group=group, pads=pads)
+        outs.append(net.q(y, 0.04, row(0)))
+    w = net.const(weights(8, 4, 5, 1), np.int8)
+    outs.append(net.node("ConvInteger", "x0", w, group=2, pads=[4, 0, 4, 0]))
+    source = write_sources(compile_model(net.model(*outs), target=target), tmp_path)
+    for command in (("clang", *C99), ("clang++", *CXX)):
+        flags = ("-fsyntax-only", f"-I{INCLUDE}", source)
+        done = subprocess.run([*command, *flags], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
