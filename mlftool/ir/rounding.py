@@ -116,13 +116,13 @@ class FactorError(ValueError):
 
 def multiplier(real: float) -> tuple[int, int]:
     """(m, e) with m * 2^(e - 31) next to `real`, m of 31 bits; (0, 0) for what is below 2^-32.
-    Raises FactorError from 2^31 on."""
-    if not abs(real) < 2.0**31:
-        raise FactorError(f"scales give the factor {real:g}; expected less than 2^31")
+    Raises FactorError below 0, whose ties kernels would round otherwise, and from 2^31 on."""
+    if not 0 <= real < 2.0**31:
+        raise FactorError(f"scales give the factor {real:g}; expected 0 to 2^31")
     fraction, exponent = math.frexp(real)
-    m = math.floor(abs(fraction) * 2**31 + 0.5)
+    m = math.floor(fraction * 2**31 + 0.5)
     m, exponent = (m // 2, exponent + 1) if m == 2**31 else (m, exponent)
-    return (0, 0) if m == 0 or exponent < -31 else (m if real > 0 else -m, exponent)
+    return (0, 0) if m == 0 or exponent < -31 else (m, exponent)
 
 
 def parts(factors: Array) -> tuple[Array, Array]:

@@ -133,14 +133,18 @@ def leaky_relu(s: Site) -> None:
     if row == "float32":
         s.add("LeakyRelu", (s.name(),), s.out(), {"alpha": alpha})
         return
-    identity, slope = s.scale(x) / s.scale(y), s.scale(x) * alpha / s.scale(y)
+    # Of a negative slope the product is rounded without the sign, which moves ties.
+    identity, slope = s.scale(x) / s.scale(y), s.scale(x) * abs(alpha) / s.scale(y)
     if row == "int8":
         c = centred(s)
-        parts = [rescaled(c, *multiplier(real)) for real in (identity, slope)]
-        tabled(s, np.where(c >= 0, *parts) + s.zero(y))
+        up, down = (rescaled(c, *multiplier(real)) for real in (identity, slope))
+        tabled(s, np.where(c >= 0, up, -down if alpha < 0 else down) + s.zero(y))
         return
     v = widened(s, s.name(), s.zero(x))
-    _either(s, v, rescale(s, v, identity, dtype.int32), rescale(s, v, slope, dtype.int32))
+    positive, negative = (rescale(s, v, real, dtype.int32) for real in (identity, slope))
+    if alpha < 0:
+        negative = s.add("Neg", (negative,), TensorType(dtype.int32, y.type.shape))
+    _either(s, v, positive, negative)
 
 
 def _either(s: Site, v: str, positive: str, negative: str) -> None:
@@ -253,7 +257,8 @@ def _f32(values: Any) -> Any:
 def _through_floats(s: Site, function: Callable[[Array], Array]) -> None:
     """The table of a function of float32, in the order of TensorFlow Lite's operations."""
     x, y = s.x(), s.y()
-    made = function(_f32(s.scale(x)) * _f32(centred(s))) * (_f32(1) / _f32(s.scale(y)))
+    with np.errstate(over="ignore"):  # also of scales that no network has
+        made = function(_f32(s.scale(x)) * _f32(centred(s))) * (_f32(1) / _f32(s.scale(y)))
     made = np.clip(made, -(2.0**20), 2.0**20)  # more than any integer of 8 bits, and no infinity
     rounded = np.sign(made) * np.floor(np.abs(made.astype(np.float64)) + 0.5)
     tabled(s, rounded.astype(np.int64) + s.zero(y))
@@ -438,7 +443,10 @@ def log_softmax(s: Site) -> None:
 def l2_normalization(s: Site) -> None:
     x, y, row = same_type(s)
     if row == "float32":
-        s.add("LpNormalization", (s.name(),), s.out(), {"axis": -1, "p": 2})
+        line, least = TensorType(x.type.dtype, (*x.type.shape[:-1], 1)), s.const(np.float32(1e-6))
+        axes = s.const(np.array([-1], np.int64))
+        size = s.add("ReduceL2", (s.name(), axes), line, {"keepdims": 1})
+        s.add("Div", (s.name(), s.add("Max", (size, least), line)), s.out())
         return
     s.expect(row == "int8", f"{row}; supported: float32, int8, uint8")
     found = (s.scale(y), s.zero(y))

@@ -100,8 +100,9 @@ def _sum(op: str) -> None:
             sum_of(s, op, 20 if row == "int8" else 15)
             return
         made = s.add(op, (s.name(0), s.name(1)), TensorType(s.y().type.dtype, shape))
-        # TensorFlow Lite Micro leaves out the activation of a sum of int32.
-        if op == "Add" and row in WIDE:
+        # TensorFlow Lite Micro leaves out the activation of a sum of int32; LiteRT, which alone has
+        # sums of int64, does not.
+        if op == "Add" and row == "int32":
             s.add("Identity", (made,), s.out())
         else:
             s.within(made, s.out())
@@ -252,11 +253,17 @@ _plain("LOGICAL_OR", "Or", "bool")
 _plain("POW", "Pow", "float32")
 
 
+def _as_stored(s: Site, also: frozenset[str]) -> tuple[tuple[int, ...], str]:
+    """The shape and the element type of all."""
+    s.expect(not s.x().unsigned, "uint8; supported: float32 and signed integers")
+    row = same_types(s, s.x(0), s.x(1), s.y(), also=also)
+    return broadcast(s, s.x(0), s.x(1)), row
+
+
 @operator("FLOOR_DIV")
 def floor_div(s: Site) -> None:
     """Integers are divided as they are stored."""
-    shape = broadcast(s, s.x(0), s.x(1))
-    row = same_types(s, s.x(0), s.x(1), s.y(), also=one_of("int32"))
+    shape, row = _as_stored(s, one_of("int32"))
     (a, b), type_ = (s.name(0), s.name(1)), TensorType(s.y().type.dtype, shape)
     if row == "float32":
         s.add("Floor", (s.add("Div", (a, b), type_),), s.out())
@@ -275,8 +282,7 @@ def floor_div(s: Site) -> None:
 @operator("FLOOR_MOD")
 def floor_mod(s: Site) -> None:
     """The remainder has the divisor's sign; integers are divided as they are stored."""
-    shape = broadcast(s, s.x(0), s.x(1))
-    row = same_types(s, s.x(0), s.x(1), s.y(), also=WIDE)
+    shape, row = _as_stored(s, WIDE)
     if row != "float32":
         s.add("Mod", (s.name(0), s.name(1)), s.out(), {"fmod": 0})
         return

@@ -372,7 +372,8 @@ def shape(s: Site) -> None:
 def zeros_like(s: Site) -> None:
     made_shape(s, s.x().type.shape)
     alike(s, s.x())
-    s.add("Identity", (s.const(np.zeros(s.y().type.shape, s.y().type.dtype.numpy)),), s.out())
+    zeros = np.full(s.y().type.shape, -128 if s.y().unsigned else 0, s.y().type.dtype.numpy)
+    s.add("Identity", (s.const(zeros),), s.out())
 
 
 @operator("FILL")

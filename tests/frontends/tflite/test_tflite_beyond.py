@@ -304,6 +304,31 @@ def test_integers_of_litert() -> None:
     assert found == INTEGERS
 
 
+def test_short_lines_of_floats_are_not_of_length_one() -> None:
+    """TensorFlow Lite divides by 1e-6 at least."""
+    x, by = T("", (6, 5), "float32"), np.float32([[1], [1e-3], [1e-6], [1e-7], [1e-9], [0]])
+    given = by * np.random.default_rng(1).normal(0, 1, x.shape).astype(np.float32)
+    ((made,), _) = results([Case("L2_NORMALIZATION", [x], [x], "L2NormOptions", feed={0: given})])
+    size = np.sqrt((given.astype(np.float64) ** 2).sum(-1, keepdims=True))
+    np.testing.assert_allclose(made, given / np.maximum(size, 1e-6), rtol=1e-5)
+
+
+def test_int64_has_fused_activations() -> None:
+    """As LiteRT; of int32 TensorFlow Lite Micro leaves out the one of a sum."""
+    kinds = {"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}
+    limits = {0: (-(2**63), 2**63 - 1), 1: (0, 2**63 - 1), 2: (-1, 1), 3: (0, 6)}
+    x = T("", SHAPE, "int64")
+    cases = [
+        Case(kind, [x, x], [x], f"{kind.title()}Options", {"FusedActivationFunction": fused})
+        for kind in kinds
+        for fused in limits
+    ]
+    made, given = results(cases)
+    for case, y, (a, b) in zip(cases, made, given, strict=True):
+        low, high = limits[case.options["FusedActivationFunction"]]
+        np.testing.assert_array_equal(y, np.clip(kinds[case.kind](a, b), low, high), str(case))
+
+
 # The same.
 INDICES = "69d15f5ed3005615f41e522b426ea378"
 

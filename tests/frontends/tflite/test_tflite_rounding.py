@@ -3,6 +3,7 @@ numpy, with this computer's vectors and without passes; and all targets have ker
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tfl_models import convolution, dense
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.frontends.models import TFLite
 from mlftool.ir.rounding import (
+    FactorError,
     Rounding,
     multiplier,
     rescaled,
@@ -31,7 +33,9 @@ def test_multipliers() -> None:
     assert multiplier(1.0) == (2**30, 1)
     assert multiplier(1 - 2.0**-40) == (2**30, 1)  # its 31 bits round up to 2^31
     assert multiplier(2.0**-33) == (0, 0)
-    assert multiplier(-0.75) == (-3 * 2**29, 0)
+    for outside in (-0.75, 2.0**31, math.nan):
+        with pytest.raises(FactorError, match="expected 0 to 2\\^31"):
+            multiplier(outside)
 
 
 def test_ties_go_away_from_zero_when_shifted() -> None:

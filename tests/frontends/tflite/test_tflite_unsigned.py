@@ -124,6 +124,12 @@ def test_casts_are_of_what_is_stored() -> None:
         np.testing.assert_array_equal(made, given.astype(b.type))
 
 
+def test_zeros_are_of_what_is_stored() -> None:
+    x = tensor(np.random.default_rng(2), *IMAGE)
+    _, (made,) = results([Case("ZEROS_LIKE", [x], [x], "ZerosLikeOptions")])
+    assert made.dtype == np.uint8 and not made.any()
+
+
 def signed(t: T) -> T:
     """The same numbers in int8."""
     data = None if t.data is None else np.asarray(t.data).astype(np.int16) - 128
@@ -169,3 +175,6 @@ def test_what_is_refused() -> None:
         Case("FULLY_CONNECTED", [wide, w, bias], [y], "FullyConnectedOptions"), "uint8 for int16"
     )
     refused(Case("PRELU", [wide, tensor(rng, 3)], [wide]), "slopes of uint8 for int16")
+    for kind in ("FLOOR_DIV", "FLOOR_MOD"):  # LiteRT has none of bytes, ours would be 128 less
+        x = tensor(rng, 3)
+        refused(Case(kind, [x, x], [x]), "uint8; supported")

@@ -163,3 +163,13 @@ def casts(rng: Rng) -> Iterator[Case]:
                 y = T("", (3, 5), b, 0.0001, 0)
             yield Case("QUANTIZE", [x], [y], "QuantizeOptions")
             yield Case("DEQUANTIZE", [x], [T("", (3, 5), b)], "DequantizeOptions")
+
+
+@family
+def slopes(rng: Rng) -> Iterator[Case]:
+    """Also below zero, where halves decide: what a slope of 0.5 gives, with the sign."""
+    for row in ("int8", "int16", "float32"):
+        for alpha in (-0.5, -0.25, -1.0, -2.0, -0.3, 0.0, 0.5, 1.5):
+            x = q(rng, (3, 40), row)
+            for y in (x, x if row == "float32" else like(x, x.shape, scale=2 * x.scale)):
+                yield Case("LEAKY_RELU", [x], [y], "LeakyReluOptions", {"Alpha": alpha})
