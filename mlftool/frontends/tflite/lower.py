@@ -18,6 +18,7 @@ from mlftool.frontends.tflite.agreement import misshapen, mixed
 from mlftool.frontends.tflite.batches import with_batches
 from mlftool.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from mlftool.frontends.tflite.site import (
+    COMPLEX,
     MEMORY,
     OTHERWISE,
     RULES,
@@ -29,6 +30,7 @@ from mlftool.frontends.tflite.site import (
     SpoiledError,
     sound,
     stored_alike,
+    without_pairs,
 )
 from mlftool.frontends.tflite.unsigned import with_signed
 from mlftool.frontends.tflite.updates import with_updates
@@ -40,13 +42,12 @@ from mlftool.ir.rounding import FactorError
 import_module("mlftool.fixedpoint")  # registers its operators
 FAMILIES = (
     *("activations", "arithmetic", "contractions", "control", "conversions", "detection"),
-    *("ethos_u", "images", "indices", "movement", "recurrent", "reductions", "signal"),
+    *("ethos_u", "images", "indices", "movement", "recurrent", "reductions", "signal", "spectra"),
 )
 for _family in FAMILIES:
     import_module(f"mlftool.frontends.tflite.{_family}")
 
 CONVERSIONS = {"CAST", "DEQUANTIZE", "QUANTIZE"}  # between bytes with and without a sign
-SPECTRA = dict.fromkeys(("COMPLEX_ABS", "IMAG", "REAL", "RFFT2D"), SPECTRUM)
 MOST_CALLS = 256  # of subgraphs, which may call others several times
 # What a condition may be; the first is what an operator takes.
 FLAGS = (TensorType(dtype.bool_, ()), TensorType(dtype.bool_, (1,)))
@@ -141,8 +142,9 @@ class _Walk:
             self.problem("MLF0207", f"input '{name}' is listed twice")
         elif tensor.data is not None:
             self.problem("MLF0207", f"input '{name}' is a constant")
-        elif tensor.problem:
-            self.problem("MLF0205", tensor.problem, f"input '{name}'")
+        elif tensor.problem or tensor.pairs:
+            text = tensor.problem or "element type COMPLEX64"
+            self.problem("MLF0205", text, f"input '{name}'")
         else:
             draft.values[place] = draft.fresh(name, tensor.type)
             draft.values_in[place] = draft.values[place]
@@ -203,7 +205,7 @@ class _Walk:
         rule = RULES.get(node.kind)
         if rule is None:
             text = "the operator is not supported"
-            self.problem("MLF0301", text, where, SPECTRA.get(node.kind, OTHERWISE))
+            self.problem("MLF0301", text, where, OTHERWISE)
             return False
         try:
             if both := {i for i in node.inputs if i >= 0}.intersection(node.outputs):
@@ -213,10 +215,11 @@ class _Walk:
                 self.promise(draft, o)
             label = next((draft.graph.tensors[o].name for o in node.outputs), "") or node.kind
             before = len(draft.nodes)
+            near = [draft.graph.tensors[p] for p in (*node.inputs, *node.outputs) if p >= 0]
             if node.kind not in CONVERSIONS:
-                stored_alike(
-                    draft.graph.tensors[p] for p in (*node.inputs, *node.outputs) if p >= 0
-                )
+                stored_alike(near)
+            if node.kind not in COMPLEX:
+                without_pairs(near)
             promised = {draft.values[o] for o in node.outputs}
             rule(Site(draft, self.model, node, label, self))
             self.kept(draft, promised, before)
@@ -261,6 +264,8 @@ class _Walk:
             if not self.problems:
                 self.problem("MLF0207", f"output '{tensor.name}' is never computed")
             return ""
+        if tensor.pairs:
+            self.problem("MLF0205", "element type COMPLEX64", f"output '{tensor.name}'", SPECTRUM)
         inputs = set(draft.values_in.values()) | set(draft.states.values())
         twice = place in draft.graph.outputs[:k]
         if name in inputs or twice or name in draft.consts:
@@ -272,6 +277,7 @@ class _Walk:
         if not 0 < k < len(self.model.subgraphs):
             raise RefusedError(f"subgraph {k} of {len(self.model.subgraphs)}")
         graph = self.model.subgraphs[k]
+        without_pairs(graph.tensors[p] for p in graph.inputs)
         self.calls += 1
         if any(graph is g for g in self.active):
             raise RefusedError("subgraphs that call each other in a circle")

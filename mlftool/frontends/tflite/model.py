@@ -45,10 +45,13 @@ class Tensor:
     problem: str = ""  # why it cannot be read; only what uses it is refused
     unusable: str = ""  # why its scales and zero points cannot be used
     unsigned: bool = False  # uint8 in the file, where its elements and zero point are 128 more
+    pairs: bool = False  # complex64 in the file: real and imaginary parts along a further last axis
 
     @property
     def stored(self) -> str:
         """Its element type as the file has it."""
+        if self.pairs:
+            return "complex64"
         return "uint8" if self.unsigned else self.type.dtype.name
 
 

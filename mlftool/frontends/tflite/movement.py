@@ -40,7 +40,7 @@ def made_shape(s: Site, shape: tuple[int, ...]) -> None:
     s.expect(shape == s.y().type.shape, f"an output {s.y().type}; expected the shape {shape}")
 
 
-@operator("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+@operator("RESHAPE", "SQUEEZE", "EXPAND_DIMS", takes_complex=True)
 def reshape(s: Site) -> None:
     """The output's shape counts; other inputs and options only repeat it."""
     x, y = s.x(), s.y()

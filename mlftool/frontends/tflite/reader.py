@@ -47,6 +47,7 @@ TYPES: dict[int, DType] = {
     4: dtype.int64,
     6: dtype.bool_,
     7: dtype.int16,
+    8: dtype.float32,  # COMPLEX64: two of them
     9: dtype.int8,
     10: dtype.float64,
     12: dtype.uint64,
@@ -54,7 +55,7 @@ TYPES: dict[int, DType] = {
     16: dtype.uint16,
     17: dtype.int8,  # INT4: as int8 once it is unpacked
 }
-INT4, RESOURCE = 17, 13
+COMPLEX64, INT4, RESOURCE = 8, 17, 13
 EXTERNAL = 24  # where a tensor's table has `external_buffer`, which the package does not know
 SHARED = {"Pool2DOptions": r"\w+_POOL_2D", "ReducerOptions": r"MEAN|SUM|REDUCE_\w+"}
 BUILTIN_CODE = 10  # where an operator code's table has `builtin_code`
@@ -243,6 +244,8 @@ class _Reader:
             row, problem = dtype.uint8, f"element type {self.type_name(number)}"
         if len(shape) > MOST_AXES or any(n < 0 for n in shape):
             raise MalformedError(f"tensor '{name}' has the shape {list(shape)[:16]}")
+        pairs = number == COMPLEX64
+        shape = (*shape, 2) if pairs else shape
         if math.prod(shape) > MOST_ELEMENTS:
             raise MalformedError(f"tensor '{name}' has {math.prod(shape)} elements")
         type_ = TensorType(row, shape)
@@ -261,7 +264,7 @@ class _Reader:
             problem = "element type INT4, which only constants have"
         quantised, why = self.quantised(t.Quantization(), type_, name)
         variable, nibbles = bool(t.IsVariable()), number == INT4
-        return Tensor(name, type_, data, quantised, variable, nibbles, problem, why)
+        return Tensor(name, type_, data, quantised, variable, nibbles, problem, why, pairs=pairs)
 
     def type_name(self, number: int) -> str:
         for name, value in vars(self.tables.TensorType).items():

@@ -79,9 +79,16 @@ def _transformed(s: Site, op: str, inverse: bool) -> None:
     spectrum = length + 2
     s.expect(last == spectrum if inverse else 0 < last <= length, f"{x.type} for {length} numbers")
     made_shape(s, (*rows, length if inverse else spectrum))
-    inner, outer = fourier.factors(length // 2, row, inverse)
-    tables = [s.const(t, what="factors") for t in (fourier.order(length // 2), inner, outer)]
-    s.add(op, (s.name(), *tables), s.out())
+    rows_of(s, s.name(), length, op, s.out(), inverse)
+
+
+def rows_of(
+    s: Site, name: str, length: int, op: str, out: str | TensorType, inverse: bool = False
+) -> str:
+    """The transform of each row, or back to it, as the value `out` or a new one of that type."""
+    half, row = length // 2, s.draft.types[name].dtype
+    parts = (fourier.order(half), *fourier.factors(half, row, inverse))
+    return s.add(op, (name, *(s.const(t, what="factors") for t in parts)), out)
 
 
 @operator("SignalRfft")

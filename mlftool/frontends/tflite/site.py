@@ -21,6 +21,7 @@ Rule = Callable[["Site"], None]
 Key = tuple[Any, Any]  # a resource's name and container
 RULES: dict[str, Rule] = {}
 MEMORY: dict[str, frozenset[int]] = {}  # of an operator, the inputs that hold no value
+COMPLEX: set[str] = set()  # operators that know complex numbers
 # The schema's ActivationFunctionType: the limits of a value, and what is not computed.
 ACTIVATIONS: dict[int, tuple[float, float]] = {
     0: (-math.inf, math.inf),
@@ -32,10 +33,7 @@ ACTIVATIONS: dict[int, tuple[float, float]] = {
 
 # What works for what has no rule here: the converter writes it in floats, or as other operators.
 OTHERWISE = "try it as ONNX: python -m tf2onnx.convert --tflite m.tflite --output m.onnx"
-SPECTRUM = (  # the converter has no other form of complex numbers
-    "write the transform as products with matrices of cosines and sines; where only tf.abs reads "
-    f"it, {OTHERWISE}"
-)
+SPECTRUM = "read spectra by tf.abs, tf.math.real and tf.math.imag, and compute with what they give"
 
 
 class RefusedError(Exception):
@@ -50,7 +48,9 @@ class SpoiledError(RefusedError):
     """An operator that cannot be checked, because one before it is refused."""
 
 
-def operator(*kinds: str, memory: Iterable[int] = ()) -> Callable[[Rule], Rule]:
+def operator(
+    *kinds: str, memory: Iterable[int] = (), takes_complex: bool = False
+) -> Callable[[Rule], Rule]:
     """Register the function below as the rule of these operators. Inputs `memory` hold no
     value: they are handles of variables, or only say how much memory it needs."""
 
@@ -59,6 +59,7 @@ def operator(*kinds: str, memory: Iterable[int] = ()) -> Callable[[Rule], Rule]:
             assert kind not in RULES, kind
             RULES[kind] = rule
             MEMORY[kind] = frozenset(memory)
+        COMPLEX.update(kinds if takes_complex else ())
         return rule
 
     return register
@@ -330,9 +331,15 @@ class Site:
 def sound(tensor: Tensor) -> Tensor:
     """Raises RefusedError for a tensor that the reader could not make sense of."""
     if tensor.problem:
-        help = SPECTRUM if "COMPLEX" in tensor.problem else ""
-        raise RefusedError(f"tensor '{tensor.name}' has {tensor.problem}", help)
+        raise RefusedError(f"tensor '{tensor.name}' has {tensor.problem}")
     return tensor
+
+
+def without_pairs(tensors: Iterable[Tensor]) -> None:
+    """Raises RefusedError for complex numbers."""
+    for tensor in tensors:
+        if tensor.pairs:
+            raise RefusedError(f"tensor '{tensor.name}' has element type COMPLEX64", SPECTRUM)
 
 
 def stored_alike(tensors: Iterable[Tensor]) -> None:

@@ -463,3 +463,37 @@ def test_a_dense_of_a_sequence_of_an_unknown_batch() -> None:
     run = load_host(compile_modules([ModuleSpec(TFLite(data), "m")]), optimise="-O0")
     (y,) = run({"x": x}).values()
     np.testing.assert_allclose(y, x @ w.T, 1e-5, 1e-5)
+
+
+SIZES = [(16,), (7, 32), (3, 1, 12), (2, 5, 6)]
+LENGTHS = [(1, 16), (1, 8), (1, 60), (4, 2), (8, 9)]  # 2 and 9: without the fast steps
+
+
+def spectrum(kind: str, shape: tuple[int, ...], lengths: tuple[int, int]) -> TFLite:
+    """As tf.signal's converter writes tf.signal.rfft: reshaped before, and while it is complex."""
+    image = (1, *shape) if len(shape) == 1 else shape
+    whole = (*image[:-2], lengths[0], lengths[1] // 2 + 1)
+    flat = (int(np.prod(whole)),)
+    tensors = [
+        T("x", shape, "float32"), T("image", image, "float32"),
+        T("n", (2,), "int32", data=lengths), T("f", whole, "complex64"),
+        T("g", flat, "complex64"), T("y", flat, "float32"),
+    ]  # fmt: skip
+    ops = [
+        Op("RESHAPE", (0,), (1,)), Op("RFFT2D", (1, 2), (3,)), Op("RESHAPE", (3,), (4,)),
+        Op(kind, (4,), (5,)),
+    ]  # fmt: skip
+    return TFLite(model(Sub(tensors, ops, (0,), (5,))))
+
+
+@pytest.mark.parametrize("shape", SIZES)
+def test_spectra(shape: tuple[int, ...]) -> None:
+    """Rows and columns are cut, or zeros follow them."""
+    x = np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
+    parts = {"COMPLEX_ABS": np.abs, "REAL": np.real, "IMAG": np.imag}
+    forms = [(kind, lengths) for k, lengths in enumerate(LENGTHS) for kind in [[*parts][k % 3]]]
+    specs = [ModuleSpec(spectrum(k, shape, n), f"m{i}") for i, (k, n) in enumerate(forms)]
+    for spec, (kind, lengths) in zip(specs, forms, strict=True):
+        (got,) = load_host(compile_modules([spec]), optimise="-O0")({"x": x}).values()
+        want = parts[kind](np.fft.rfft2(x if x.ndim > 1 else x[None], lengths)).reshape(-1)
+        np.testing.assert_allclose(got, want, atol=1e-5 * np.abs(want).max())
