@@ -92,10 +92,15 @@ def _count(node: NodeProto, schema: OpSchema) -> str:
     inputs, outputs = (schema.min_input, schema.max_input), (schema.min_output, schema.max_output)
     if text := _outside(node, inputs, outputs):
         return text
-    for k, name in enumerate(node.input):
-        formal = schema.inputs[min(k, len(schema.inputs) - 1)]
-        if not name and formal.option != Option.Optional:
-            return f"lacks input '{formal.name}'"
+    either = (Option.Optional, Option.Variadic)  # Split needs not all of its outputs
+    for what, names, formals, free in (
+        ("input", node.input, schema.inputs, either[:1]),
+        ("output", node.output, schema.outputs, either),
+    ):
+        for k, name in enumerate(names):
+            formal = formals[min(k, len(formals) - 1)]
+            if not name and formal.option not in free:
+                return f"lacks {what} '{formal.name}'"
     return ""
 
 

@@ -258,8 +258,8 @@ class Facts:
 
 
 Affine = tuple[Array, Array] | None  # factor, addend
-# Input values, attributes and an opset -> the first output.
-Value = Callable[[Known, Attributes, int], Array]
+# Input values, attributes and an opset -> the first output, or a tuple of all.
+Value = Callable[[Known, Attributes, int], Any]
 Bid = Callable[[View], "Kernel | None"]
 Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
 Typed = Callable[[Scope, NodeProto], "TensorType | None"]

@@ -273,7 +273,7 @@ _binary(
     bounds=_each(reckoned(mul, 1)),
 )
 _binary("Div", _divide, "divide", affine=_quotient, bounds=_each(_PARTS))
-_binary("Pow", _pow, "power", includes=("mlf/math.h", "mlf/convert.h"))
+_binary("Pow", _pow, "power", includes=("mlf/math.h", "mlf/convert.h"), constant=folded.power)
 _binary("BitwiseAnd", _bitwise("&"), "bitwise_and")
 _binary("BitwiseOr", _bitwise("|"), "bitwise_or")
 _binary("BitwiseXor", _bitwise("^"), "bitwise_xor")
@@ -306,6 +306,7 @@ elementwise(
     typed=_widened,
     relay=_relay_prelu,
     older=((7, _slope_per_channel),),
+    constant=folded.prelu,
 )
 elementwise("BitShift", _shift, relay=_relay_shift)
 elementwise(

@@ -6,14 +6,19 @@ import math
 import re
 from collections.abc import Sequence
 
-from mlftool.ir.graph import View
+from onnx import NodeProto
+
+from mlftool.ir.graph import TensorType, View
 from mlftool.ir.operations import of_text, times
 from mlftool.onnx_rules.boxes import of_all
+from mlftool.onnx_rules.protos import plain_attributes
+from mlftool.onnx_rules.scope import Refuse, Scope
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op, shown
 from mlftool.ops.movement import strides_of
 from mlftool.ops.reduce import BLOCK, joined
 from mlftool.ops.scalar import fetch, literal, settle, tensor_operand
 
+Shapes = Sequence[Sequence[int]]
 _TERM = r"[A-Za-z]*(\.\.\.[A-Za-z]*)?"
 _EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")
 
@@ -32,15 +37,14 @@ def _malformed(equation: str) -> str:
     return ""
 
 
-def _labels(v: View) -> tuple[list[list[str]], list[str]]:
+def _labels(equation: str, shapes: Shapes) -> tuple[list[list[str]], list[str]]:
     """One label for each axis of each operand, and those of the output; axes under an ellipsis are
     labelled by how far they are from its end."""
-    equation = str(v.attr("equation")).replace(" ", "")
+    equation = equation.replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
-    if len(terms) != len(v.core.inputs):
-        raise UnsupportedError(f"Einsum '{equation}' of {len(v.core.inputs)} tensors")
-    shapes = [v.type(n).shape for n in v.core.inputs]
+    if len(terms) != len(shapes):
+        raise UnsupportedError(f"Einsum '{equation}' of {len(shapes)} tensors")
     spread = [len(s) - len(t.replace("...", "")) for t, s in zip(terms, shapes, strict=True)]
     dots = max((n for t, n in zip(terms, spread, strict=True) if "..." in t), default=0)
     inputs = [_axes(t, n) for t, n in zip(terms, spread, strict=True)]
@@ -59,23 +63,43 @@ def _axes(term: str, spread: int) -> list[str]:
     return [*before, *middle, *after]
 
 
-@op("Einsum", extents=of_all, words={"equation": _malformed})
+def _extents(inputs: Sequence[Sequence[str]], shapes: Shapes) -> dict[str, int]:
+    """How far each label goes; an operand of extent 1 is repeated."""
+    extents: dict[str, int] = {}
+    for labels, shape in zip(inputs, shapes, strict=True):
+        for label, n in zip(labels, shape, strict=True):
+            known = extents.get(label, 1)
+            if 1 not in (n, known) and n != known:
+                raise UnsupportedError(f"Einsum of {known} and of {n} along '{label}'")
+            extents[label] = known if n == 1 else n
+    return extents
+
+
+def _repeated(scope: Scope, node: NodeProto) -> TensorType | None:
+    """onnx takes the extent of the last operand that has a label, also where that is 1."""
+    types = [scope.types[n] for n in node.input]
+    shapes = [t.shape for t in types]
+    try:
+        inputs, output = _labels(plain_attributes(node)["equation"], shapes)
+        extents = _extents(inputs, shapes)
+    except UnsupportedError as error:
+        raise Refuse("MLF0302", str(error)) from None
+    if any(map(scope.symbols_of, node.input)):
+        return None
+    return TensorType(types[0].dtype, tuple(extents[label] for label in output))
+
+
+@op("Einsum", typed=_repeated, extents=of_all, words={"equation": _malformed})
 def einsum(v: View) -> Kernel:
     """y[output labels] = sum over all other labels of the product of one element of each operand,
     multiplied from left to right."""
     row = v.y.dtype
     if row.packed or row.codec:
         raise UnsupportedError(f"Einsum on {row}; supported: types that C has, 16-bit floats")
-    inputs, output = _labels(v)
-    extents: dict[str, int] = {}
-    value = ""
-    for k, (labels, name) in enumerate(zip(inputs, v.core.inputs, strict=True)):
-        shape = v.type(name).shape
-        for label, n in zip(labels, shape, strict=True):
-            known = extents.get(label, 1)
-            if 1 not in (n, known) and n != known:
-                raise UnsupportedError(f"Einsum of {known} and of {n} along '{label}'")
-            extents[label] = known if n == 1 else n
+    shapes = [v.type(n).shape for n in v.core.inputs]
+    inputs, output = _labels(v.attr("equation"), shapes)
+    extents, value = _extents(inputs, shapes), ""
+    for k, (labels, shape) in enumerate(zip(inputs, shapes, strict=True)):
         element = fetch(row, f"x{k}", _place(labels, shape))
         value = settle(row, joined("Mul", row, value, element)) if value else element
     need = [extents[label] for label in output]

@@ -96,7 +96,7 @@ def _along(v: View) -> tuple[tuple[int, ...], int]:
     return ((v.x(0).elements,), 0) if axis is None else (v.x(0).shape, axis % len(v.x(0).shape))
 
 
-@op("Compress", Trait.AXIS, makes=_compressed)
+@op("Compress", Trait.AXIS, makes=_compressed, constant=folded.compress)
 def compress(v: View) -> Kernel:
     """The slices along `axis` (of the flat tensor without one) whose condition holds."""
     shape, axis = _along(v)
@@ -124,7 +124,7 @@ def _all_different(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> M
     return Made(outputs, 4)
 
 
-@op("Unique", makes=_all_different)
+@op("Unique", makes=_all_different, constant=folded.unique)
 def unique(v: View) -> Kernel:
     """The different slices along `axis` (elements without one), where each first stood, which one
     each is, how often it stood there, and how many there are."""

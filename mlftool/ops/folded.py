@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mlftool.ir.dtype import BY_ONNX
 from mlftool.ir.graph import Array
 from mlftool.ops.base import Attributes, Known, Value
 
@@ -114,6 +115,63 @@ def mean(inputs: Known, attrs: Attributes, opset: int) -> Array:
     return np.asarray(sum(values) / kind.type(len(values)), kind)
 
 
+def reshape(inputs: Known, attrs: Attributes, opset: int) -> Array:
+    """In opset 1, which the reference lacks, the shape is an attribute."""
+    x, wanted = _data(inputs), _given(inputs, 1, attrs, "shape") or []
+    if not attrs.get("allowzero", 0):
+        wanted = [x.shape[k] if n == 0 else n for k, n in enumerate(wanted)]
+    return x.reshape(wanted)
+
+
+def clip(inputs: Known, attrs: Attributes, opset: int) -> Array:
+    """Limits that are NaN, or were left out before 11, are no limits."""
+    x = y = _data(inputs)
+    for k, name, beyond in ((1, "min", np.less), (2, "max", np.greater)):
+        end = inputs[k] if k < len(inputs) else attrs.get(name)
+        if end is not None:
+            y = np.where(beyond(y, end), np.asarray(end, x.dtype).reshape(()), y)
+    return y
+
+
+def prelu(inputs: Known, attrs: Attributes, opset: int) -> Array:
+    """Infinite elements and slopes stay apart, which the reference adds up. Before 7 a vector of
+    slopes is of channels."""
+    x, slope = _data(inputs), _data(inputs, 1)
+    if opset < 7 and slope.ndim == 1 and slope.size > 1:
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))
+    return np.where(x < 0, slope * x, x)
+
+
+def power(inputs: Known, attrs: Attributes, opset: int) -> Array:
+    """numpy refuses integers to the power of negative ones, which is 0 but for 1 and -1."""
+    x, by = _data(inputs), _data(inputs, 1)
+    if "axis" in attrs:
+        by = by.reshape(*by.shape, *[1] * (x.ndim - attrs["axis"] % x.ndim - by.ndim))
+    if x.dtype.kind not in "iu" or by.dtype.kind not in "iu":
+        return np.asarray(np.power(x, by), x.dtype)
+    by = by.astype(np.int64)
+    below = np.where(x == 1, 1, np.where(x.astype(np.int64) == -1, 1 - 2 * (by & 1), 0))
+    return np.where(by < 0, below, np.power(x.astype(np.int64), np.maximum(by, 0))).astype(x.dtype)
+
+
+def compress(inputs: Known, attrs: Attributes, opset: int) -> Array:
+    """Conditions beyond the end of the axis are of nothing."""
+    x, axis = _data(inputs), attrs.get("axis")
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    return np.compress(_data(inputs, 1)[: x.shape[axis]], x, axis)
+
+
+def unique(inputs: Known, attrs: Attributes, opset: int) -> tuple[Array, ...]:
+    """In the order in which they appear, which the reference takes for another, or sorted."""
+    x, axis = _data(inputs), attrs.get("axis")
+    found = np.unique(x, True, True, True, axis, equal_nan=False)
+    values, first, places, counts = (np.asarray(f) for f in found)
+    order = np.arange(first.size) if attrs.get("sorted", 1) else np.argsort(first)
+    places = np.argsort(order)[places.reshape(-1)]
+    return np.take(values, order, axis or 0), first[order], places, counts[order]
+
+
+erf = _of_first(lambda x, _: np.vectorize(math.erf, [np.float64])(x))
 flatten = _of_first(lambda x, attrs: _flat(x, attrs.get("axis", 1)))
 softsign = _of_first(lambda x, attrs: x / (1 + np.abs(x)))
 # Positive elements stay, whatever alpha is.
@@ -142,6 +200,7 @@ def cumulative(inputs: Known, attrs: Attributes, opset: int) -> Array:
 def one_hot(inputs: Known, attrs: Attributes, opset: int) -> Array:
     """Indices beyond the depth, which the reference takes modulo it, hit no place."""
     at, values, n = _data(inputs), _data(inputs, 2), int(_data(inputs, 1).reshape(-1)[0])
+    at = at.astype(np.int64)
     hits = (at[..., None] == np.arange(n)) | (at[..., None] == np.arange(-n, 0))
     return np.moveaxis(values[hits.astype(int)], -1, attrs.get("axis", -1))
 
@@ -190,6 +249,19 @@ def _unit(x: Array, attrs: Attributes) -> Array:
 
 
 lp_normalization = _of_first(_unit)
+
+
+def layer_normalization(inputs: Known, attrs: Attributes, opset: int) -> tuple[Array, ...]:
+    """Means and factors have the type in which they are computed, not the input's."""
+    x, bias = _data(inputs), inputs[2] if len(inputs) > 2 else None
+    along = tuple(range(attrs.get("axis", -1) % x.ndim, x.ndim))
+    wide = x.astype(np.promote_types(x.dtype, np.float32))
+    mean = wide.mean(along, keepdims=True)
+    variance = np.square(wide - mean).mean(along, keepdims=True)
+    factor = 1 / np.sqrt(variance + attrs.get("epsilon", 1e-5))
+    y = (wide - mean) * factor * _data(inputs, 1) + (0 if bias is None else bias)
+    row = BY_ONNX[attrs.get("stash_type", 1)].numpy
+    return y.astype(x.dtype), mean.astype(row), factor.astype(row)
 
 
 def _reduction(reduce: Callable[..., Array]) -> Value:

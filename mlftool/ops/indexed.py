@@ -313,7 +313,7 @@ def trilu(v: View) -> Kernel:
     k = v.const(1)
     given = v.has(1) and k is None
     diagonal = "(int64_t)i2 - i1" if given else "i2 - i1"
-    value = "k[0]" if given else "0" if k is None else str(k.item())
+    value = "k[0]" if given else "0" if k is None else str(min(max(k.item(), -rows), columns))
     return copied(
         v,
         "trilu",

@@ -127,7 +127,10 @@ def classified(
 
 def in_two(s: Steps, scores: str, complement: bool) -> None:
     """The second output: one score as two columns."""
-    if s.attrs.get("post_transform", "NONE") == "LOGISTIC":
+    how = s.attrs.get("post_transform", "NONE")
+    if how == "PROBIT":
+        raise UnsupportedError("post_transform PROBIT of one score; supported: of several")
+    if how == "LOGISTIC":
         s("Sigmoid", s("Concat", s("Neg", scores), scores, axis=1), out=1)
     else:
         other = s("Sub", s.const(1.0), scores) if complement else s("Neg", scores)
@@ -257,7 +260,10 @@ def _label_encoder(s: Steps) -> None:
 def _looked_up(s: Steps, keys: Array, values: Array, default: Array) -> None:
     """The value at the first key that the input equals, or the default."""
     x = s("Unsqueeze", s.x(0), s.const([-1], np.int64))
-    same = s("Cast", s("Equal", x, s.const(keys, keys.dtype)), to=onnx.TensorProto.INT32)
+    same = s("Equal", x, s.const(keys, keys.dtype))
+    if keys.dtype.kind == "f" and np.isnan(keys).any():  # a key like any other
+        same = s("Or", same, s("And", s("IsNaN", x), s.const(np.isnan(keys), np.bool_)))
+    same = s("Cast", same, to=onnx.TensorProto.INT32)
     place = s("ArgMax", same, axis=-1, keepdims=0)
     known = s("Cast", s("ReduceMax", same, s.const([-1], np.int64), keepdims=0), to=9)
     found = s("Gather", s.const(values, values.dtype), place, axis=0)
@@ -307,8 +313,8 @@ def _linear_classifier(s: Steps) -> None:
     if targets > 1:
         classified(s, scores, labels)
         return
-    if len(labels) != 2 or s.attrs.get("post_transform") == "PROBIT":
-        raise UnsupportedError("one row of coefficients; supported: of two labels, without PROBIT")
+    if len(labels) != 2:
+        raise UnsupportedError("one row of coefficients; supported: of two labels")
     classified(s, scores, labels, 0.0, 1, complement=True)
 
 
@@ -327,8 +333,8 @@ def _svm_regressor(s: Steps) -> None:
     if s.attrs.get("one_class", 0):
         above = s("Greater", value, s.const(0.0))
         s("Where", above, s.const(1.0), s.const(-1.0), out=0)
-    else:
-        transformed(s, value, 0)
+    else:  # one score is not transformed, as in onnxruntime
+        s("Identity", value, out=0)
 
 
 def kernels(s: Steps, x: str, vectors: Array) -> str:

@@ -190,7 +190,13 @@ def _view(name: str, **fields: Any) -> None:
     op(name, Trait.VIEW, Trait.MOVES_DATA, Trait.ANY_BITS, **fields)(copy)
 
 
-_view("Reshape", extents=ALONE, shaped=reshape_in_box, older=((5, attr_to_input("shape", 1)),))
+_view(
+    "Reshape",
+    extents=ALONE,
+    shaped=reshape_in_box,
+    older=((5, attr_to_input("shape", 1)),),
+    constant=folded.reshape,
+)
 _view("Flatten", extents=ALONE, shaped=flatten_in_box, bounds=None, constant=folded.flatten)
 for _name, _folded in (("Squeeze", folded.squeeze), ("Unsqueeze", folded.unsqueeze)):
     _view(_name, constant=_folded, checks=(_ones_apart,), older=((13, attr_to_input("axes", 1)),))

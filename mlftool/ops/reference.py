@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,32 @@ from mlftool.ops.base import Trait, is_a, known, record
 
 # Operators whose old opsets have no implementation, or a wrong one: as what they are evaluated, and
 # the first opset in which that is right. Batches are not normalised by their own mean before 14.
-NEWER = {"Scatter": ("ScatterElements", 11), "BatchNormalization": ("BatchNormalization", 14)}
+NEWER = {
+    "Scatter": ("ScatterElements", 11),
+    "BatchNormalization": ("BatchNormalization", 14),
+    "Gemm": ("Gemm", 7),
+    "Split": ("Split", 2),
+}
 
 
 def evaluate_proto(
     node: NodeProto, inputs: Sequence[Array | None], opsets: Mapping[str, int]
 ) -> list[Any]:
-    """The outputs of an ONNX node for known inputs. Raises whatever onnx or numpy raises."""
+    """The outputs of an ONNX node for known inputs, None for those without a name. Raises whatever
+    onnx or numpy raises."""
     domain = domain_of(node)
     record = None if domain else known(node.op_type)
     if record is not None and record.constant is not None:
         attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         with np.errstate(all="ignore"):  # of a model's own infinities
-            return [record.constant(inputs, attrs, opsets[""])]
+            made = record.constant(inputs, attrs, opsets[""])
+        return [*made] if isinstance(made, tuple) else [made]
     node = NodeProto.FromString(node.SerializeToString())
     node.domain = domain  # by the one name that `opsets` has
     if node.op_type in NEWER and not domain:
         node.op_type, least = NEWER[node.op_type]
         opsets = {**opsets, "": max(opsets[""], least)}
+        _keep(node, onnx.defs.get_schema(node.op_type, opsets[""]).attributes)  # not `spatial`
     if node.op_type == "QuantizeLinear":
         inputs = _in_steps(node, inputs)
     to = next((helper.get_attribute_value(a) for a in node.attribute if a.name == "to"), None)
@@ -47,13 +55,21 @@ def evaluate_proto(
     pairs = zip(node.input, inputs, strict=True)
     feeds = {n: dtype.texts(v) for n, v in pairs if n and v is not None}
     given = [helper.make_empty_tensor_value_info(n) for n in feeds]
-    made = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
-    graph = helper.make_graph([node], "node", given, made)
+    results = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
+    graph = helper.make_graph([node], "node", given, results)
     model = helper.make_model(graph, opset_imports=imports)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = ReferenceEvaluator(model).run(None, feeds)
-    return [dtype.slots(r) if isinstance(r, np.ndarray) else r for r in results]
+        values = iter(ReferenceEvaluator(model).run(None, feeds))
+    found = [next(values) if name else None for name in node.output]
+    return [dtype.slots(r) if isinstance(r, np.ndarray) else r for r in found]
+
+
+def _keep(node: NodeProto, names: Collection[str]) -> None:
+    """Let a node have these attributes alone."""
+    for k in reversed(range(len(node.attribute))):
+        if node.attribute[k].name not in names:
+            del node.attribute[k]
 
 
 def _in_words(x: Array) -> Array:
@@ -81,9 +97,7 @@ def _in_steps(node: NodeProto, inputs: Sequence[Array | None]) -> list[Array | N
     row = dtype.BY_ONNX[attrs["precision"]].numpy if attrs["precision"] else scale.dtype
     with np.errstate(all="ignore"):
         steps = (x.astype(np.float32) / spread.astype(np.float32)).astype(row).astype(np.float32)
-    kept = [a for a in node.attribute if a.name != "precision"]
-    del node.attribute[:]
-    node.attribute.extend(kept)
+    _keep(node, {a.name for a in node.attribute} - {"precision"})
     return [np.clip(steps, -(2.0**30), 2.0**30), np.ones(scale.shape, np.float32), *rest]
 
 
@@ -96,7 +110,7 @@ def knows(node: Node) -> bool:
 def evaluate(node: Node, inputs: Sequence[Array | None]) -> Array:
     """The first output of one of our nodes, in the newest spelling of its operator."""
     if "." in node.op and (value := record(node).constant):
-        return value(inputs, node.attrs, onnx.defs.onnx_opset_version())
+        return np.asarray(value(inputs, node.attrs, onnx.defs.onnx_opset_version()))
     attrs = {k: v for k, v in node.attrs.items() if not k.startswith("mlf.")}
     if is_a(node, Trait.QUANTISE):
         if inputs[1] is not None and sum(n > 1 for n in inputs[1].shape) > 1:

@@ -163,7 +163,7 @@ def _place(s: Shaping, flat: str, true: Sequence[Extent]) -> str:
         flat, stride = s("Div", flat, extent), stride * x[k]
         if all(isinstance(e, int) for e in true[1:k]):
             return s("Add", place, s("Mul", flat, s.number(stride))) if k else place
-    return place
+    return s("Mul", flat, place)  # of a scalar
 
 
 def expand_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:

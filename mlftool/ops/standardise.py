@@ -24,7 +24,7 @@ from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import OF_BATCHES, OF_ROWS, as_it_is, each_alone
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.steps import Steps
-from mlftool.ops import standardise_integers
+from mlftool.ops import folded, standardise_integers
 from mlftool.ops.base import (
     Affine,
     Attributes,
@@ -183,6 +183,7 @@ def _from_an_axis(f: Facts) -> str:
     extents=OF_ROWS,
     relay=_relay_layer_norm,
     checks=(_from_an_axis, _broadcasting),
+    constant=folded.layer_normalization,
     quantised=standardise_integers.NAME,
     quantises=standardise_integers.fits,
 )

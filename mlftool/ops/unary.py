@@ -12,7 +12,7 @@ from mlftool.ir.relay import Rule, Site
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.ops import folded
-from mlftool.ops.base import Known, Trait
+from mlftool.ops.base import Known, Trait, Value
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared, integer_of
 
@@ -207,8 +207,8 @@ def _function(name: str) -> ExprFn:
     return lambda m, a: m.call(name, a)
 
 
-def _activation(operator: str, expr: ExprFn, rule: Rule) -> None:
-    elementwise(operator, expr, includes=MATH, relay=rule)
+def _activation(operator: str, expr: ExprFn, rule: Rule, constant: Value | None = None) -> None:
+    elementwise(operator, expr, includes=MATH, relay=rule, constant=constant)
 
 
 elementwise("Neg", _negative, relay=relay.unary("negative"))
@@ -230,11 +230,19 @@ elementwise(
     limits=lambda known: (0.0, math.inf),
     relay=relay.unary("nn.relu"),
 )
-elementwise("Clip", _clip, limits=_limits, relay=_relay_clip, older=((11, _bounds_to_inputs),))
+elementwise(
+    "Clip",
+    _clip,
+    limits=_limits,
+    relay=_relay_clip,
+    older=((11, _bounds_to_inputs),),
+    constant=folded.clip,
+)
 
-_FUNCTIONS = "Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Erf Ceil Floor"
+_FUNCTIONS = "Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Ceil Floor"
 for _name in _FUNCTIONS.split():
     _activation(_name, _function(_name.lower()), relay.unary(_name.lower()))
+_activation("Erf", _function("erf"), relay.unary("erf"), folded.erf)
 _activation("Round", _function("rint"), _relay_round)
 
 _activation("Sigmoid", _sigmoid, relay.unary("sigmoid"))

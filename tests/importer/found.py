@@ -48,10 +48,27 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         { y = Einsum <equation="bij,bjk->bik"> (x, z) }""",
     ),
     "sums of more than onnx infers": (
-        "Einsum of 3 to an output of 1",
+        AGREES,
         21,
-        """g (float[1,7] x, float[3,7] z) => (float[?] y)
-        { y = Einsum <equation="ij,ij->i"> (x, z) }""",
+        """g (float[1,7] x, float[3,7] z, float[3,1] t) => (float[?] y, float[?,7] u, float[?] v)
+        { y = Einsum <equation="ij,ij->i"> (x, z) u = Einsum <equation="ij,ij->ij"> (t, x)
+        v = Einsum <equation="ij,ij"> (t, x) }""",
+    ),
+    "a shape for a scalar": (
+        "--input-shape y:4,6",
+        21,
+        """g (float x, int64[2] s) => (float[?,?] y) { y = Reshape (x, s) }""",
+    ),
+    "a mask of nothing": (
+        "lacks output 'output'",
+        13,
+        """g (float[3] x) => (bool[3] m) { "", m = Dropout (x) }""",
+    ),
+    "diagonals beyond 32 bits": (
+        AGREES,
+        14,
+        """g (float[3,4] x) => (float[3,4] y, float[3,4] z) <int64 k = {1099511627776},
+        int64 l = {-1099511627776}> { y = Trilu (x, k) z = Trilu <upper = 0> (x, l) }""",
     ),
     "products of a box of nothing": (
         AGREES,

@@ -3,6 +3,7 @@ reference implementation, which does it, is wrong here and there (mlftool/ops/fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from onnx import helper
 from oracle import onnxruntime_float, session
 
 from mlftool.errors import MlfError
+from mlftool.importer.onnx import import_model
 from mlftool.ops.base import OLD, OPS, Trait, has
 from mlftool.ops.reference import evaluate_proto
 
@@ -33,6 +35,10 @@ MAKERS: dict[str, Callable[[Draw, np.random.Generator], Call]] = {}
 
 def int64(values: Any) -> Array:
     return np.asarray(values, np.int64)
+
+
+def floats(*extents: int) -> Array:
+    return np.random.default_rng(sum(extents)).normal(size=extents).astype(np.float32)
 
 
 def shape(draw: Draw, least: int = 1, most: int = 3, empty: bool = True) -> tuple[int, ...]:
@@ -291,6 +297,90 @@ def test_values_are_those_of_the_models_opset(op: str, opset: int, axis: int | N
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
+NAN, INF = np.float32(np.nan), np.float32(np.inf)
+ALL_KINDS = np.array([-INF, -2, -0.5, 0, 0.5, 2, INF, NAN], np.float32)
+LABELS, SCORES = int64([1, -1, 0]), floats(3, 4)
+SLOPES = np.array([0, INF, -1], np.float32)
+# Inputs, outputs, opset and attributes.
+KNOWN: dict[str, tuple[tuple[Any, ...], tuple[str, ...], int, dict[str, Any]]] = {
+    "Clip by no number": ((ALL_KINDS, NAN, np.float32(1)), ("y",), 13, {}),
+    "Clip to no number": ((ALL_KINDS, np.float32(-1), NAN), ("y",), 13, {}),
+    "BatchNormalization of a past opset": (
+        (floats(2, 3), *[floats(3) ** 2] * 4),
+        ("y",),
+        7,
+        {"spatial": 1},
+    ),
+    "Clip of a past opset": ((ALL_KINDS,), ("y",), 7, {"min": -1.0, "max": 1.5}),
+    "Compress by more": ((floats(2, 3), [False, True, True]), ("y",), 11, {"axis": 0}),
+    "LayerNormalization": (
+        *((floats(2, 3).astype(np.float16), floats(3).astype(np.float16)), ("y", "m", "f"), 17),
+        {},
+    ),
+    "NegativeLogLikelihoodLoss": ((SCORES, LABELS), ("y",), 13, {"ignore_index": -1}),
+    "Pow of integers": ((int64([-3, -1, 1, 3]), np.full(4, -3)), ("y",), 15, {}),
+    "PRelu": ((ALL_KINDS, SLOPES[:, None]), ("y",), 16, {}),
+    "Unique as they come": ((int64([[3, 1], [3, 2]]),), ("y", "f", "i", "c"), 11, {"sorted": 0}),
+    "Unique rows": (
+        *((int64([[3, 1], [2, 1], [3, 1]]),), ("y", "", "i", "c"), 11),
+        {"sorted": 0, "axis": 0},
+    ),
+    "Unique, counted": ((floats(2).repeat(2),), ("y", "", "", "c"), 11, {}),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_values_at_the_borders(name: str) -> None:
+    """Each differed, or was refused, while kernels computed it."""
+    values, outputs, opset, attrs = KNOWN[name]
+    arrays = [np.asarray(v) for v in values]
+    op = name.split()[0].rstrip(",")
+    node = helper.make_node(op, [f"x{k}" for k in range(len(arrays))], outputs, **attrs)
+    infos = [helper.make_empty_tensor_value_info(o) for o in outputs if o]
+    inits = [onnx.numpy_helper.from_array(v, f"x{k}") for k, v in enumerate(arrays)]
+    graph = helper.make_graph([node], "g", [], infos, inits)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    consts = import_model(model, "g", "g", {}).consts
+    for info, want in zip(infos, session(model, False).run(None, {}), strict=True):
+        got = consts[info.name]
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(got, want, rtol=1e-3 if want.dtype == np.float16 else 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "wanted"),
+    [
+        ("Reshape", [floats(2, 3)], {"shape": [0, -1, 1]}, floats(2, 3)[..., None]),
+        ("Split", [floats(2, 3)], {"axis": 1, "split": [3]}, floats(2, 3)),
+        ("Gemm", [floats(2, 3), floats(3, 4), floats(4)], {"broadcast": 1}, None),
+        ("Clip", [floats(2, 3)], {"max": 0.25}, np.minimum(floats(2, 3), np.float32(0.25))),
+        ("Clip", [ALL_KINDS], {}, ALL_KINDS),
+    ],
+)
+def test_values_in_the_first_opset(
+    op: str, inputs: list[Array], attrs: dict[str, Any], wanted: Array | None
+) -> None:
+    """Neither onnxruntime nor onnx's evaluator has these records."""
+    node = helper.make_node(op, [f"x{k}" for k in range(len(inputs))], ["y"], **attrs)
+    wanted = inputs[0] @ inputs[1] + inputs[2] if wanted is None else wanted
+    np.testing.assert_allclose(evaluate_proto(node, inputs, {"": 1})[0], wanted, rtol=1e-6)
+
+
+def test_functions_of_doubles_are_doubles() -> None:
+    """Where onnxruntime has floats alone."""
+    x = np.linspace(-2, 2, 9)
+    (got,) = evaluate_proto(helper.make_node("Erf", ["x"], ["y"]), [x], {"": OPSET})
+    np.testing.assert_array_equal(got, [math.erf(v) for v in x])
+
+
+def test_floats_name_the_integer_below() -> None:
+    """OneHot casts its indices; onnxruntime has few of their types."""
+    node = helper.make_node("OneHot", ["i", "n", "v"], ["y"])
+    values = [np.array([0.7, -1.2], np.float32), int64(3), int64([0, 1])]
+    (got,) = evaluate_proto(node, values, {"": OPSET})
+    assert got.tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
 def test_what_draws_numbers_is_not_folded() -> None:
     net = Net()
     x, ratio, training = net.const(floats(2, 3)), net.const(0.5), net.const(np.array(True))
@@ -309,10 +399,6 @@ def kept(op: str, *inputs: Any, outputs: int = 1, **attrs: Any) -> Case:
     made = net.node("Add", y, net.input("x", np.float32, (1,)))
     said = "_".join(str(v) for v in attrs.values()).replace(" ", "")
     return Case(f"{op}_{len(inputs)}_{said}".lower(), net.model(made))
-
-
-def floats(*extents: int) -> Array:
-    return np.random.default_rng(sum(extents)).normal(size=extents).astype(np.float32)
 
 
 def kept_cases() -> Iterator[Case]:

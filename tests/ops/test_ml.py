@@ -149,6 +149,10 @@ def others() -> Iterator[Case]:
     for kind in ("LINEAR", "POLY", "RBF", "SIGMOID"):
         params = {"kernel_type": kind, "kernel_params": [0.2, 0.5, 3.0]}
         yield case(f"svm_{kind}", "SVMRegressor", x, **vectors, **params)
+    yield case("svm_alone", "SVMRegressor", x, **vectors, **params, post_transform="LOGISTIC")
+    nan = {"keys_floats": [1.0, np.nan, 0.0, np.nan], "values_int64s": [5, 6, 7, 8]}
+    given = np.array([np.nan, 1.0, -0.0, 2.0], np.float32)
+    yield case("key_that_is_no_number", "LabelEncoder", given, version=4, **nan)
     yield case(
         "svm_one_class",
         "SVMRegressor",

@@ -37,6 +37,11 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]]
         {"y": (12, 12)},
         [{"x": X, "s": s} for s in (i(2, 6), i(-1, 3), i(0, 4), i(12, 1), i(3, -1))],
     ),
+    "reshape_of_a_scalar": (
+        "g (float x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }",
+        {"y": (2, 3)},
+        [{"x": n(7, np.float32), "s": i(1, 1)}],
+    ),
     "expand": (
         "g (float[3,1] x, int64[3] s) => (float[a,b,c] y) { y = Expand(x, s) }",
         {"y": (5, 3, 6)},
