@@ -22,11 +22,12 @@ def _range_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     bounds = s.bounds([_steps_at_most(s)])
     start, limit, delta = (s.steps.x(k) for k in range(3))
     row = s.type(0).dtype
-    span = s("Sub", limit, start)
-    if row.is_float:
-        count = s("Cast", s("Ceil", s("Div", span, delta)), to=dtype.int64.onnx)
+    if row.is_float:  # the quotient is a double, as in onnxruntime
+        sides = (s("Cast", v, to=dtype.float64.onnx) for v in (s("Sub", limit, start), delta))
+        count = s("Cast", s("Ceil", s("Div", *sides)), to=dtype.int64.onnx)
     else:  # rounded up whatever the signs: Div rounds towards zero
-        span, by = (s("Cast", v, to=dtype.int64.onnx) for v in (span, delta))
+        first, last, by = (s("Cast", v, to=dtype.int64.onnx) for v in (start, limit, delta))
+        span = s("Sub", last, first)
         rest = s("Cast", s("Not", s("Equal", s("Mod", span, by), s.number(0))), to=dtype.int64.onnx)
         floor = s("Div", s("Sub", span, s("Mod", span, by)), by)
         count = s("Add", floor, rest)

@@ -54,16 +54,17 @@ def _mask(s: Steps, i: int, batch: int, total: int) -> str:
 
 def _attend(s: Steps, parts: list[str], adds: list[str], sizes: tuple[int, ...]) -> None:
     """softmax(q @ k.T * scale + what is added) @ v for each head, joined again: the first output.
-    `parts` are queries q, keys k and values v; `sizes` are batch, queries, keys, widths of a query
-    and of all values."""
+    `parts` are queries q, keys k and values v; `sizes` are batch, queries, keys of the past, all
+    keys, widths of a query and of all values."""
     q, k, v = parts
-    batch, time, total, width, values = sizes
+    batch, time, past, total, width, values = sizes
     if width < 1:
         raise Refuse("MLF0303", f"{_num_heads(s)} heads do not fit the width of its queries")
     scores = s("MatMul", q, s("Transpose", k, perm=[0, 1, 3, 2]))
     scores = s("Mul", scores, s.const(s.attrs.get("scale", 0.0) or width**-0.5))
     if s.attrs.get("unidirectional", 0):
-        future = np.arange(total) > np.arange(total - time, total)[:, None]
+        future = np.arange(total) > np.arange(past, past + time)[:, None]
+        future[-1:] = False  # the last query sees all that there is, as in onnxruntime
         adds = [*adds, s.const(np.where(future, np.finfo(np.float32).min, 0))]
     for add in adds:
         scores = s("Add", scores, add)
@@ -94,7 +95,7 @@ def _own(s: Steps, product: str, widths: list[int], mask: int, past: int, bias: 
     adds = [_mask(s, mask, batch, total)] if s.x(mask) else []
     adds += [s.x(bias)] if s.x(bias) else []
     head = widths[0] // _num_heads(s)
-    _attend(s, parts, adds, (batch, time, total, head, widths[2]))
+    _attend(s, parts, adds, (batch, time, total - time, total, head, widths[2]))
 
 
 @microsoft(Attention=f"xx?????>2 {_PAST} qkv_hidden_sizes rotary_embedding_dim")
@@ -151,10 +152,11 @@ def _multi_head(s: Steps) -> None:
             parts[j] = s("Concat", s.x(5 + j), parts[j], axis=2)
         if s.wants(j):
             s("Identity", parts[j], out=j)
-    total += s.shape(6, 4)[2] if s.x(6) else 0
+    past = s.shape(6, 4)[2] if s.x(6) else 0
+    total += past
     adds = [_mask(s, 4, batch, total)] if s.x(4) else []
     adds += [s.x(5)] if s.x(5) else []
-    _attend(s, parts, adds, (batch, time, total, width // heads, values))
+    _attend(s, parts, adds, (batch, time, past, total, width // heads, values))
 
 
 @microsoft(

@@ -150,7 +150,8 @@ def quantised_attention(dtype: Any, columns: bool) -> Case:
     return Case(f"qattention_{np.dtype(dtype)}_{columns}", net.model(y))
 
 
-def multi_head(bias: bool, mask: bool) -> Case:
+def multi_head(bias: bool, mask: bool, causal: int = 0) -> Case:
+    """Of fewer queries than keys; with `causal` the first one sees the first key alone."""
     net = Bench()
     q, k, v = (
         net.input(n, np.float32, s)
@@ -158,8 +159,8 @@ def multi_head(bias: bool, mask: bool) -> Case:
     )
     b = net.const(numbers(2, 14)) if bias else ""
     keep = net.const([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32) if mask else ""
-    y = net.ms("MultiHeadAttention", q, k, v, b, keep, num_heads=2)
-    return Case(f"multi_head_{bias}_{mask}", net.model(y))
+    y = net.ms("MultiHeadAttention", q, k, v, b, keep, num_heads=2, unidirectional=causal)
+    return Case(f"multi_head_{bias}_{mask}_{causal}", net.model(y))
 
 
 def across(bias: bool, mask: bool) -> Case:
@@ -282,6 +283,7 @@ def cases() -> Iterator[Case]:
     yield quantised_attention(np.uint8, True)
     yield multi_head(False, False)
     yield multi_head(True, True)
+    yield multi_head(True, False, causal=1)
     yield across(False, False)
     yield across(True, True)
     yield recurrent(False, "forward", 1)

@@ -60,6 +60,20 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]]
             for a, b, c in ((1, 10, 2), (10, -5, -3), (3, 3, 1), (5, 1, 1), (0, 7, 7))
         ],
     ),
+    # 0.3 / 0.1 is above 3 of floats in a double, and 3 in a float; the span of shorts is an int.
+    "range_of_floats": (
+        "g (float a, float b, float c) => (float[k] y) { y = Range(a, b, c) }",
+        {"y": (20,)},
+        [
+            {k: n(v, np.float32) for k, v in zip("abc", each, strict=True)}
+            for each in ((0, 0.3, 0.1), (1, 0, -0.3), (0.1, 0.8, 0.1))
+        ],
+    ),
+    "range_of_shorts": (
+        "g (int16 a, int16 b, int16 c) => (int16[k] y) { y = Range(a, b, c) }",
+        {"y": (9,)},
+        [{"a": n(-30000, np.int16), "b": n(30000, np.int16), "c": n(9000, np.int16)}],
+    ),
     # No row of a mask has more than it is long; as Longformer's exports have it.
     "range_to_the_fullest_row": (
         """g (bool[3,5] m) => (int64[k] y, float[3,q] z) {
