@@ -61,8 +61,13 @@ the operator's record says.
 * Products of uint8 by int8 (MatMulInteger, DynamicQuantizeMatMul) on x86 processors with AVX2 and
   without VNNI: onnxruntime 1.31 adds two of them in an int16 that saturates, so 8 products of 255
   and 127 are 131,068; the sum is 259,080.
-* Slice with a negative step and the end 2147483647: the end is cut to the extent, so the result is
-  empty, as in numpy; onnxruntime goes on to the first element.
+* Slice with a negative step and the end 2147483647 or 9223372036854775807: the end is cut to the
+  extent, so the result is empty, as in numpy; onnxruntime goes on to the first element.
+* MaxUnpool with an `output_shape`: indices count in the output that the window implies, as in the
+  standard's case; onnxruntime's count in the shape that is asked for.
+* Unique of floats: each NaN is a value of its own; onnxruntime takes what follows one for equal.
+* Cast to float8_e5m2 with `saturate=0`: infinities stay, as the standard says; onnxruntime's are
+  NaN. Of float8_e4m3fn 480 is a NaN, onnxruntime's is 448.
 * RNN, GRU and LSTM with ThresholdedRelu and no `activation_alpha`: it is 1, as the operator's own;
   onnxruntime's is 0. Affine and ScaledTanh, whose operators the standard dropped, need both values.
 * RNN, GRU and LSTM with a length of 0 in `sequence_lens`: the state is still the initial one;
@@ -100,11 +105,11 @@ the operator's record says.
   by the whole window with `count_include_pad`, and the standard's reference has no window.
 * ReduceSum and ReduceLogSum of no elements along negative axes leave these out, as in numpy;
   onnxruntime ignores the axes and keeps the shape.
-* Sums and products of integers wrap around, as in numpy; onnxruntime's ReduceSum of int64 rounds
-  beyond 2^53, and its reductions of integers (Sum, L1, Prod, SumSquare) stop at the ends of the
-  type. So does its Einsum along an axis of one input (`ij->i`); sums of products (`ij,ij->i`) wrap
-  there, too. What is made of a sum, ReduceMean, ReduceLogSum (of up to 32 bits) and ReduceL2, adds
-  in 64 bits, and has no such limit.
+* Sums, products and powers of integers wrap around, as in numpy; onnxruntime's Pow of large ones
+  gives the least value, its ReduceSum of int64 rounds beyond 2^53, and its reductions of integers
+  (Sum, L1, Prod, SumSquare) stop at the ends of the type. So does its Einsum along an axis of one
+  input (`ij->i`); sums of products (`ij,ij->i`) wrap there, too. What is made of a sum, ReduceMean,
+  ReduceLogSum (of up to 32 bits) and ReduceL2, adds in 64 bits, and has no such limit.
 * ReduceMean of no floats is a NaN, as in numpy; onnxruntime's is 0.
 * DynamicQuantizeLinear of both infinities: the zero point is 0; onnxruntime's is 255.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a
@@ -120,7 +125,10 @@ the operator's record says.
 * An output that is also an input is a copy named `x.out`, where the model says `x`, and one that is
   listed twice is `y` and `y.out` (warning MLF0316): C's structs and test vectors tell them apart.
 * TreeEnsembleClassifier of two classes with weights of both gives one of its labels; onnxruntime
-  gives 1 or 0, which are others where the labels are whole numbers.
+  gives 1 or 0, which are others where the labels are whole numbers. Of three classes and more, one
+  that no leaf gives a weight has the score 0 and may win; onnxruntime chooses among the others.
+* LabelEncoder with a NaN among its keys: a NaN has that key's value; onnxruntime has that from
+  ai.onnx.ml 4 on.
 * A TreeEnsembleRegressor's target that no leaf gives a weight is its base value, as in the
   standard's reference; onnxruntime gives 0 (with several targets, as XGBoost's files have them).
 

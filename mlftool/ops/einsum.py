@@ -44,13 +44,13 @@ def _labels(equation: str, shapes: Shapes) -> tuple[list[list[str]], list[str]]:
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
-        raise UnsupportedError(f"Einsum '{equation}' of {len(shapes)} tensors")
+        raise Refuse("MLF0302", f"Einsum '{equation}' of {len(shapes)} tensors")
     spread = [len(s) - len(t.replace("...", "")) for t, s in zip(terms, shapes, strict=True)]
     dots = max((n for t, n in zip(terms, spread, strict=True) if "..." in t), default=0)
     inputs = [_axes(t, n) for t, n in zip(terms, spread, strict=True)]
     for labels, shape in zip(inputs, shapes, strict=True):
         if len(labels) != len(shape):
-            raise UnsupportedError(f"Einsum '{equation}' of a tensor of {len(shape)} axes")
+            raise Refuse("MLF0302", f"Einsum '{equation}' of a tensor of {len(shape)} axes")
     if not arrow:  # what stands once, in alphabetical order
         once = sorted(c for c in set(left) - {".", ","} if left.count(c) == 1)
         return inputs, [*(f"_{k}" for k in reversed(range(dots))), *once]
@@ -70,7 +70,7 @@ def _extents(inputs: Sequence[Sequence[str]], shapes: Shapes) -> dict[str, int]:
         for label, n in zip(labels, shape, strict=True):
             known = extents.get(label, 1)
             if 1 not in (n, known) and n != known:
-                raise UnsupportedError(f"Einsum of {known} and of {n} along '{label}'")
+                raise Refuse("MLF0302", f"Einsum of {known} and of {n} along '{label}'")
             extents[label] = known if n == 1 else n
     return extents
 
@@ -79,11 +79,8 @@ def _repeated(scope: Scope, node: NodeProto) -> TensorType | None:
     """onnx takes the extent of the last operand that has a label, also where that is 1."""
     types = [scope.types[n] for n in node.input]
     shapes = [t.shape for t in types]
-    try:
-        inputs, output = _labels(plain_attributes(node)["equation"], shapes)
-        extents = _extents(inputs, shapes)
-    except UnsupportedError as error:
-        raise Refuse("MLF0302", str(error)) from None
+    inputs, output = _labels(plain_attributes(node)["equation"], shapes)
+    extents = _extents(inputs, shapes)
     if any(map(scope.symbols_of, node.input)):
         return None
     return TensorType(types[0].dtype, tuple(extents[label] for label in output))

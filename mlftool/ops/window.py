@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import NodeProto
 
 from mlftool.ir.graph import TensorType, View
 from mlftool.ir.operations import Operations, of_text, times
@@ -324,7 +325,20 @@ def _implied(scope: Scope, d: Draft) -> None:
     d.inputs = d.inputs[:2]
 
 
-@op("MaxUnpool", Trait.KEPT, checks=(_fits_unpooled,), resolve=_implied)
+def _as_asked(scope: Scope, node: NodeProto) -> TensorType | None:
+    """onnx leaves the shape open, also where a constant says it."""
+    shape = scope.consts.get(node.input[2]) if len(node.input) > 2 else None
+    x = scope.types[node.input[0]].dtype
+    return None if shape is None else TensorType(x, tuple(shape.reshape(-1).tolist()))
+
+
+@op(
+    "MaxUnpool",
+    *(Trait.KEPT, Trait.SAME_RANK),
+    typed=_as_asked,
+    checks=(_fits_unpooled,),
+    resolve=_implied,
+)
 def max_unpool(v: View) -> Kernel:
     """Each value at its index, zeros elsewhere; values beyond the output are dropped."""
     implied, out = v.attr("mlf.implied"), v.y.shape

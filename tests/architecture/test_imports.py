@@ -260,18 +260,19 @@ def test_operators_stay_cheap_to_own() -> None:
 
     The importer counts, too, and what rules share: facts of operators move from its tables to their
     records in `ops`. The integer form of an operator that has one is an operator, too. What a
-    message advises, importer/remedies.py, is of no operator. A line of each is what its kernel
-    does, from which plan/prices.py estimates instructions, another one what is known of values at
-    run time, from which extents have bounds, and another one what must hold of declared shapes.
+    message advises, importer/remedies.py, is of no operator, nor is what onnx's own evaluator does
+    wrong, ops/folded.py. A line of each is what its kernel does, from which plan/prices.py
+    estimates instructions, another one what is known of values at run time, from which extents have
+    bounds, and another one what must hold of declared shapes.
     """
 
     def lines(room: str, pattern: str) -> int:
         return sum(len(p.read_text().splitlines()) for p in (PACKAGE / room).rglob(pattern))
 
     written = sum(lines(room, "*.py") for room in ("ops", "importer", "onnx_rules"))
-    written -= lines("importer", "remedies.py")
+    written -= lines("importer", "remedies.py") + lines("ops", "folded.py")
     integer = sum(name.startswith("mlf.QLinear") for name in OPS)
-    assert written <= 60 * (len(supports()) + integer)
+    assert written <= 59.5 * (len(supports()) + integer)
     assert lines("ops", "*.j2") <= 2500
 
 

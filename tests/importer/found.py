@@ -54,6 +54,13 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         { y = Einsum <equation="ij,ij->i"> (x, z) u = Einsum <equation="ij,ij->ij"> (t, x)
         v = Einsum <equation="ij,ij"> (t, x) }""",
     ),
+    "a shape for what is unpooled": (
+        AGREES,
+        11,
+        """g (float[1,1,2,2] x) => (float[?,?,?,?] y, float[?,?,?,?] z) <int64[4] s = {1, 1, 4, 4},
+        int64[1,1,2,2] i = {5, 7, 13, 15}> { y = MaxUnpool <kernel_shape=[2,2], strides=[2,2]>
+        (x, i, s) z = MaxUnpool <kernel_shape=[2,2], strides=[2,2]> (x, i) }""",
+    ),
     "a shape for a scalar": (
         "--input-shape y:4,6",
         21,

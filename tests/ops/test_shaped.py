@@ -61,7 +61,7 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]]
         ],
     ),
     # 0.3 / 0.1 is above 3 of floats in a double, and 3 in a float; the span of shorts is an int.
-    "range_of_floats": (
+    "range_of_tenths": (
         "g (float a, float b, float c) => (float[k] y) { y = Range(a, b, c) }",
         {"y": (20,)},
         [
