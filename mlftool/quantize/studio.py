@@ -37,7 +37,7 @@ class Studio:
         one = simulation(net)
         self._single = self._session = Session(one)
         self._chunk = 1
-        self._apart: frozenset[str] = frozenset()  # tensors whose first axis counts no samples
+        self._axes: Mapping[str, int] = {}  # tensor -> its axis that counts samples, if one does
         several = _open_batch(one)
         if len(samples) > 1 and self._agrees(several):
             self._session, self._chunk = Session(several), CHUNK
@@ -51,11 +51,11 @@ class Studio:
     def run(self, plan: Plan | None, names: Sequence[str]) -> dict[str, Array]:
         """Tensors [samples, ...] under a plan; None is the float model."""
         feeds = self._feeds(plan)
-        alone = [n for n in names if n in self._apart]
-        rest = [n for n in names if n not in self._apart]
+        together = [n for n in names if n in self._axes]
+        alone = [n for n in names if n not in self._axes]
         # Of no names onnxruntime would give all.
         made = self._run(self._single, 1, feeds, alone) if alone else {}
-        return made | (self._run(self._session, self._chunk, feeds, rest) if rest else {})
+        return made | (self._run(self._session, self._chunk, feeds, together) if together else {})
 
     def judged(self, plan: Plan | None) -> dict[str, Array]:
         """The outputs, before they become probabilities."""
@@ -79,25 +79,27 @@ class Studio:
             parts.append(session(names, {**fixed, **feeds}))
         if chunk == 1:
             return {n: np.stack([p[n] for p in parts]) for n in names}
-        joined = {n: np.concatenate([p[n] for p in parts]) for n in names}
-        return {n: _by_sample(a, count) for n, a in joined.items()}
+        axes = [(n, self._axes[n]) for n in names]
+        joined = {n: np.concatenate([p[n] for p in parts], axis=k) for n, k in axes}
+        return {n: _by_sample(joined[n], count, k) for n, k in axes}
 
     def _agrees(self, several: ModelProto) -> bool:
         """Whether samples that go together give what each gives alone, but for tensors that no
-        layer makes, which are noted."""
+        layer makes. Notes the axis of each that they do."""
         if any(a.ndim < 2 or a.shape[1] != 1 for a in self.samples.inputs.values()):
             return False
         whole, names = self.samples, {*self.net.judged, *(x.y for x in self.net.layers)}
-        every = sorted({*names, *(n for n in self.net.group if n not in self.net.model_inputs)})
+        every = [o.name for o in several.graph.output]
         self.samples = whole.part(3)
         try:
             feeds, count = self._feeds(None), len(self.samples)
             alone = self._run(self._single, 1, feeds, every)
             given = {n: x.reshape(-1, *x.shape[2:]) for n, x in self.samples.inputs.items()}
             made = Session(several)(every, {**feeds, **given})
-            apart = {n for n in every if not _is_alike(made[n], alone[n], count)}
-            self._apart = frozenset(apart)
-            return apart.isdisjoint(names)
+            axes = {n: _axis(made[n], alone[n], count) for n in every}
+            found = {n: k for n, k in axes.items() if k is not None}
+            self._axes = found if names <= found.keys() else {}
+            return bool(self._axes)
         except Exception:  # of onnxruntime, in many kinds: a shape that is written in the model
             return False
         finally:
@@ -143,20 +145,25 @@ class Studio:
         return made
 
 
-def _by_sample(a: Array, count: int) -> Array:
-    """[samples, ...] of a tensor whose first axis counts samples, each maybe several times."""
-    return a.reshape(count, -1, *a.shape[1:])
+def _by_sample(a: Array, count: int, axis: int) -> Array:
+    """[samples, ...] of a tensor that counts samples in an axis, each maybe several times."""
+    apart = a.reshape(*a.shape[:axis], count, -1, *a.shape[axis + 1 :])
+    return np.moveaxis(apart, axis, 0)
 
 
-def _is_alike(made: Array, alone: Array, count: int) -> bool:
-    if made.ndim + 1 != alone.ndim or made.size != alone.size or made.shape[0] % count:
-        return False
-    found = _by_sample(made, count)
-    return (
-        found.shape == alone.shape
-        and bool(np.isfinite(alone).all())
-        and np.allclose(found, alone, rtol=1e-4, atol=1e-5 * np.abs(alone).max(initial=0))
-    )
+def _axis(made: Array, alone: Array, count: int) -> int | None:
+    """The axis of `made` that counts the samples of `alone` [samples, ...]; None if none does."""
+    if made.ndim + 1 != alone.ndim or made.size != alone.size or not np.isfinite(alone).all():
+        return None
+    for axis in range(made.ndim):
+        if made.shape[axis] == count * alone.shape[axis + 1]:
+            found = _by_sample(made, count, axis)
+            most = np.abs(alone).max(initial=0)
+            if found.shape == alone.shape and np.allclose(
+                found, alone, rtol=1e-4, atol=1e-5 * most
+            ):
+                return axis
+    return None
 
 
 def layer_channels(net: Network, layer: Layer) -> int:

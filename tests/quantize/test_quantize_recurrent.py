@@ -23,7 +23,7 @@ from mlftool.quantize.recurrent import GATES, LIMITS, taken_apart
 from mlftool.quantize.report import text, to_json
 from mlftool.quantize.runtime import Session
 from mlftool.quantize.samples import samples_of
-from mlftool.quantize.studio import Studio
+from mlftool.quantize.studio import Studio, seen_tensors
 from mlftool.quantize.write import written
 from mlftool.runtime.host import load_host
 
@@ -140,6 +140,31 @@ def test_they_compute_what_onnxruntime_computes(
         for o in inner.kernel.operands
         if o.array is not None and o.array.dtype == np.float32 and o.array.size > 8 * UNITS
     ], "weights in floats"
+
+
+@pytest.mark.parametrize(("op", "way", "more"), FORMS[::2])
+def test_samples_go_together_though_states_count_them_second(
+    op: str, way: str, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = prepared(classifier(op, way, more), "net")
+    net, x = network(plain, "net"), states(12, 7)
+    studio = Studio(net, samples_of({"x": x}, plain, "data"))
+    plan = plainest(net, ranges_of(studio))
+    names = [*net.judged, *(layer.y for layer in net.layers), *seen_tensors(net)]
+    assert any(name not in studio.outputs for name in names)
+    alone = [studio.part(np.array([k])).run(plan, names) for k in range(len(x))]
+    runs: list[object] = []
+    real = Session.__call__
+
+    def counted(session: Session, *given: Any) -> Any:
+        runs.append(session)
+        return real(session, *given)
+
+    monkeypatch.setattr(Session, "__call__", counted)
+    whole = studio.run(plan, names)
+    assert len(runs) == 1
+    for name in names:
+        np.testing.assert_allclose(whole[name], np.concatenate([a[name] for a in alone]), atol=1e-5)
 
 
 def made(model: onnx.ModelProto, **asked: object) -> Quantized:
