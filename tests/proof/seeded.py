@@ -81,7 +81,7 @@ def trials(seed: int, count: int) -> Iterator[Trial]:
     made = 0
     while made < count:
         kind = kinds[made % len(kinds)]
-        for name, way, module in chain(rng.sample(pool, min(20, len(pool))), _kept(new, pool)):
+        for name, way, module in chain(rng.sample(pool, len(pool)), _kept(new, pool)):
             if (trial := _trial(rng, kind, name, way, module)) is not None:
                 yield trial
                 made += 1
