@@ -3,6 +3,7 @@
 import gc
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -124,6 +125,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A shard with no test passes; all of them together have some. So does a run without files."""
+    _without_hypothesis(session.config)
     found = session.config.stash.get(READS, None)
     none = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
     if none and (SHARD in session.config.stash or (found and not found.left)):
@@ -131,6 +133,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     ended = not (session.shouldfail or session.shouldstop)  # as -x does
     if ended and found and (none or exitstatus in ENDED):
         found.keep()
+
+
+def _without_hypothesis(config: pytest.Config) -> None:
+    """Its plugin imports it to say nothing of the examples that no test has drawn."""
+    plugins = config.pluginmanager
+    if "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
+        plugins.unregister(name="hypothesispytest")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -67,6 +67,18 @@ def test_only_what_was_not_used_for_days_is_forgotten(cache: Path) -> None:
     assert not (cache / "builds-2000-01-01").exists()
 
 
+def test_it_is_looked_for_once_a_day(cache: Path) -> None:
+    old, key = time.time() - (kept.UNUSED_DAYS + 1) * 86400, kept.key_of(["a"])
+    for hours, found in ((0, None), (1, b"result"), (25, None)):
+        kept.keep(key, b"result")
+        os.utime(cache / key[:2] / key, (old, old))
+        if hours:
+            looked = time.time() - hours * 3600
+            os.utime(cache / "looked", (looked, looked))
+        kept.forget_old()
+        assert kept.recall(key) == found, hours
+
+
 @pytest.mark.skipif(shutil.which("ccache") is None, reason="apt-get install ccache")
 @pytest.mark.usefixtures("cache")
 def test_a_source_of_two_projects_is_compiled_once_and_another_header_anew(tmp_path: Path) -> None:

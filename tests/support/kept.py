@@ -119,9 +119,10 @@ def _of_these_programs(name: str) -> Path | None:
 
 
 def forget_old() -> None:
-    """Remove results that were not used for some days, and builds of the days before yesterday."""
+    """Remove results that were not used for some days, and builds of the days before yesterday; once
+    a day, since looking at tens of thousands of files takes half a second of a processor."""
     base, now = folder(), time.time()
-    if base is None:
+    if base is None or _looked(base / "looked", now):
         return
     for path in base.glob("??/*"):
         with contextlib.suppress(OSError):
@@ -131,6 +132,17 @@ def forget_old() -> None:
     for path in base.glob("builds-*"):
         if path.name.removeprefix("builds-") not in days:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _looked(mark: Path, now: float) -> bool:
+    """Whether somebody did in the last day; if not, notes that we do."""
+    with contextlib.suppress(OSError):
+        if now - 86400 < mark.lstat().st_mtime <= now:
+            return True
+    with contextlib.suppress(OSError):
+        mark.touch()
+        os.utime(mark, (now, now))
+    return False
 
 
 @functools.cache
