@@ -82,11 +82,17 @@ class Forest:
         )
         if not inside:
             raise UnsupportedError("an index of its trees points nowhere; supported: whole trees")
-        parents = np.bincount(self.children[self.children >= 0], minlength=nodes)
-        parents[self.roots] += 1
-        # A tree reaches every node once; a circle has a node with two ways to it, or with none.
-        if np.any(parents != 1):
-            raise UnsupportedError("a node is reached by none or several; supported: trees")
+        # A walk ends if leaving out what no other node leads to, again and again, leaves nothing.
+        # Nodes may share a child: LightGBM's sets of categories are chains of tests with one.
+        ways = np.bincount(self.children[self.children >= 0], minlength=nodes)
+        free = np.flatnonzero(ways == 0)
+        while free.size:
+            nodes -= free.size
+            below = self.children[free][self.children[free] >= 0]
+            np.subtract.at(ways, below, 1)
+            free = np.unique(below[ways[below] == 0])
+        if nodes:
+            raise UnsupportedError("its nodes lead to each other in a circle; supported: trees")
 
 
 def _result(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:

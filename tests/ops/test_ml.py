@@ -96,6 +96,19 @@ def samples(seed: int, missing: bool = False, dtype: Any = np.float32) -> Array:
     return np.asarray(x)
 
 
+# A set of categories as LightGBM's converter writes it: equal to 1, -2 or 0.5. Node 1 is the child
+# of three tests, and node 8 of none.
+CHAIN: dict[str, Any] = {
+    **{"nodes_treeids": [0] * 9, "nodes_nodeids": [*range(9)], "n_targets": 1},
+    **{"nodes_modes": ["BRANCH_EQ", "BRANCH_LEQ", *["BRANCH_EQ"] * 2, *["LEAF"] * 5]},
+    **{"nodes_truenodeids": [1, 4, 1, 1] + [0] * 5, "nodes_falsenodeids": [2, 5, 3, 6] + [0] * 5},
+    **{"nodes_featureids": [2, 0, 2, 2] + [0] * 5},
+    **{"nodes_values": [1.0, 0.25, -2.0, 0.5] + [0.0] * 5},
+    **{"target_treeids": [0] * 4, "target_nodeids": [4, 5, 6, 8], "target_ids": [0] * 4},
+    "target_weights": [1.0, -2.0, 4.0, 8.0],
+}
+
+
 def ensembles() -> Iterator[Case]:
     for seed, how in enumerate(("SUM", "AVERAGE", "MIN", "MAX", "SUM", "SUM")):
         attrs = forest(seed, "target", [0] if seed % 2 else [0, 1, 2])
@@ -111,6 +124,7 @@ def ensembles() -> Iterator[Case]:
         attrs["n_targets"] = len(set(targets))
         name = f"several_weights_{how}_{len(targets)}_{targets[0]}"
         yield case(name, "TreeEnsembleRegressor", samples(2), **attrs)
+    yield case("shared_child", "TreeEnsembleRegressor", samples(3, missing=True), **CHAIN)
     for seed, how in ((4, "NONE"), (5, "LOGISTIC")):
         both = forest(seed, "class", [0, 1], negative=how != "NONE") | {"post_transform": how}
         both["classlabels_int64s"] = [0, 1]  # of others onnxruntime answers with these
@@ -313,6 +327,13 @@ def test_scores_whose_meaning_depends_on_the_leaf_are_refused() -> None:
             attrs["class_ids"][start + 1] = 0
     made = case("mixed", "TreeEnsembleClassifier", samples(4), outputs=2, **attrs)
     with pytest.raises(MlfError, match="weigh the first of two classes alone; supported: neither"):
+        mlftool.backend.prepare(made.model)
+
+
+def test_nodes_that_lead_to_each_other_are_refused() -> None:
+    attrs = CHAIN | {"nodes_falsenodeids": [2, 5, 3, 2] + [0] * 5}
+    made = case("circle", "TreeEnsembleRegressor", samples(3), **attrs)
+    with pytest.raises(MlfError, match="its nodes lead to each other in a circle; supported: tre"):
         mlftool.backend.prepare(made.model)
 
 
