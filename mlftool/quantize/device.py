@@ -72,8 +72,8 @@ class Device:
         return plan_module(ModuleSpec(model, _NAME, self.target, optimize=self.optimize))
 
     def _billed(self, planned: Planned) -> Iterator[tuple[str, Cost]]:
-        """By node. Of a Scan that was a recurrent layer, by the products that multiply the state:
-        the first has what no other takes. An operator's cost is shared out by weights."""
+        """By node. Of a Scan that was a recurrent layer, by its products: the first that
+        multiplies the state has what no other takes. An operator's cost is shared out by weights."""
         ways = {way.name: way for cell in self.net.cells for way in cell.ways}
         cells = {cell.node.name: cell for cell in self.net.cells}
         for call in planned.program.calls:
@@ -81,7 +81,7 @@ class Device:
             if name in ways and call.parts:
                 inner = [(n, Cost(*each)) for n, each in planned.inside(call)]
                 first, *later = (p.node.name for p in ways[name].inner)
-                for other in later:
+                for other in (ways[name].first, *later):
                     nodes = {other, converted(f"{other}_x", CONVERSIONS[0])}
                     own = total(cost for n, cost in inner if n in nodes)
                     yield other, own

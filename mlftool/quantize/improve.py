@@ -47,6 +47,7 @@ class Improved:
 
 
 Candidates = Mapping[str, Mapping[str, Range]]  # group -> way -> range
+Tables = frozenset[str] | None  # None for all that there can be
 
 
 @frozen
@@ -64,7 +65,7 @@ class _Course:
     on those that they were taken from nothing is ever cut off, and too little room costs nothing.
     """
 
-    def __init__(self, net: Network, samples: Samples, tables: bool) -> None:
+    def __init__(self, net: Network, samples: Samples, tables: Tables) -> None:
         self.samples, self.tables = samples, tables
         self.steps: list[Step] = []
         self.ways = dict.fromkeys(net.groups, "minmax")
@@ -113,13 +114,14 @@ def _joined(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
-def plainest(net: Network, found: Mapping[str, Mapping[str, Range]], tables: bool = True) -> Plan:
-    """int8 by the least and the largest value, weights to the nearest integer; gates are `tables`
-    where there are any."""
+def plainest(net: Network, found: Candidates, tables: Tables = None) -> Plan:
+    """int8 by the least and the largest value, weights to the nearest integer; gates are tables in
+    the recurrent layers `tables`, by default in all."""
     seen = by_way(found, "minmax")
     weights = {x.name: {bits: nearest(net, x, bits) for bits in (8, 4)} for x in net.layers}
     layers = {x.name: Precision.INT8 for x in net.layers}
-    return Plan(layers, seen, seen, weights, tables and bool(net.gates))
+    every = frozenset(way.name for way in net.gates.values())
+    return Plan(layers, seen, seen, weights, every if tables is None else tables)
 
 
 def ranges_of(studio: Studio) -> dict[str, Mapping[str, Range]]:
@@ -152,7 +154,7 @@ def _values(studio: Studio, group: str) -> Array:
     return np.concatenate([a.reshape(len(a), -1) for a in (*given, *made.values())], axis=1)
 
 
-def improved(net: Network, samples: Samples, tables: bool = True) -> Improved:
+def improved(net: Network, samples: Samples, tables: Tables = None) -> Improved:
     """Steps by measured SQNR on `samples`; `tables` as in `plainest`."""
     course = _Course(net, samples, tables)
     course.steps.append(Step("int8", "by minimum and maximum, to nearest", course.sqnr, True))

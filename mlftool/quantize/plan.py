@@ -79,13 +79,14 @@ class Weights:
 @frozen
 class Plan:
     """`ranges` are those of 8 bits, by group; 16 bits hold WIDER times `seen`. `weights` are by
-    layer and bits. `tables`: the gates of recurrent layers in 8 bits are tables."""
+    layer and bits. `tables`: the directions of recurrent layers of which the gates are
+    tables where the state is multiplied in 8 bits."""
 
     precisions: Mapping[str, Precision]
     ranges: Mapping[str, Range]
     seen: Mapping[str, Range]
     weights: Mapping[str, Mapping[int, Weights]]
-    tables: bool = False
+    tables: frozenset[str] = frozenset()
 
     def with_precision(self, layer: str, precision: Precision) -> Plan:
         return replace(self, precisions={**self.precisions, layer: precision})
@@ -130,7 +131,7 @@ class Resolved:
     def _of_gates(self, way: Way) -> int:
         narrow = {Precision.INT8, Precision.INT4}
         found = {self.plan.precisions[p.node.name] for p in way.inner}
-        return 8 if self.plan.tables and found <= narrow else 0
+        return 8 if way.name in self.plan.tables and found <= narrow else 0
 
     def scale(self, group: str) -> Scale | None:
         """What a group is stored in; None for floats."""

@@ -30,7 +30,7 @@ from mlftool.quantize.network import Network, float_outputs, network
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.prepare import prepared
 from mlftool.quantize.samples import Samples, samples_of
-from mlftool.quantize.search import Found, search, tables_pay
+from mlftool.quantize.search import Found, paying_tables, search
 from mlftool.quantize.studio import Studio
 from mlftool.quantize.trials import Point
 from mlftool.quantize.write import written
@@ -131,8 +131,9 @@ def quantized(
         bench = _Bench.of(improved(net, samples), samples, judged, metric, request)
         before = value_of(metric, bench.reference, bench.reference, judged)
         goal, wish = _goals(metric, request.enough, before)
-        if bench.best.plan.tables and not tables_pay(*bench.tools, (goal, wish), request.flash):
-            bench = _Bench.of(improved(net, samples, False), samples, judged, metric, request)
+        tables = paying_tables(*bench.tools, (goal, wish), request.flash)
+        if tables != bench.best.plan.tables:
+            bench = _Bench.of(improved(net, samples, tables), samples, judged, metric, request)
     best, studio, others, judge = bench.best, bench.studio, bench.others, bench.judge
     device, reference = bench.device, bench.reference
     prices = Prices(device, best.plan)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from mlftool.frozen import frozen, replace
-from mlftool.quantize.device import Device, Prices, total
+from mlftool.quantize.device import Cost, Device, Prices, total
 from mlftool.quantize.metrics import Goal, sqnr
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.studio import Studio
@@ -85,32 +85,49 @@ def search(
     return Found(found, s.point(found), s.fits(found), why, tuple(s.curve))
 
 
-def tables_pay(
+def paying_tables(
     plan: Plan,
     device: Device,
     studio: Studio,
     judge: Callable[[Plan], float],
     goals: Sequence[Goal | None],
     flash: int | None,
-) -> bool:
-    """Whether the tables of `plan` are cheaper than gates in float, and reach the first of the
-    goals; the last of them only if floats do not for LITTLE more. Without goals tables may cost
-    SLACK."""
-    plans = plan, replace(plan, tables=False)
-    narrow, wide = (total(device.costs(p).values()) for p in plans)
-    if price(wide, flash) <= price(narrow, flash) or (flash and wide.flash <= flash < narrow.flash):
-        return False
+) -> frozenset[str]:
+    """Those of the plan's tables that are cheaper than gates in float, but for as many as the first
+    of the goals needs in float, those first that cost the most SQNR; or the last of the goals, if
+    that takes no more than LITTLE. Without goals tables may cost SLACK."""
+
+    if not plan.tables:
+        return plan.tables
+
+    def cost(p: Plan) -> Cost:
+        return total(device.costs(p).values())
+
+    wanted = studio.judged(None)
+    value = {p: sqnr(studio.judged(_in_float(plan, [p])), wanted) for p in sorted(plan.tables)}
+    order = sorted(value, key=lambda p: -value[p])
+    for name in order:
+        narrow, other = cost(plan), _in_float(plan, [name])
+        wide = cost(other)
+        fits = flash is not None and wide.flash <= flash < narrow.flash
+        plan = other if fits or price(wide, flash) <= price(narrow, flash) else plan
+    order = [name for name in order if name in plan.tables]
+    chain = [_in_float(plan, order[:k]) for k in range(len(order) + 1)]
     goal, wish = goals
     if goal is None:
-        wanted = studio.judged(None)
-        own, other = (sqnr(studio.judged(p), wanted) for p in plans)
-        return own >= other - SLACK
-    if not goal.met(judge(plan)):
-        return False
-    if wish is None or wish.met(judge(plan)):
-        return True
-    is_little = wide.instructions <= (1 + LITTLE) * narrow.instructions
-    return not (is_little and wish.met(judge(plans[1])))
+        least = sqnr(studio.judged(chain[-1]), wanted) - SLACK
+        return next(p for p in chain if sqnr(studio.judged(p), wanted) >= least).tables
+    met = (p for p in chain if goal.met(judge(p)))
+    first = next(met, chain[-1])
+    if wish is None or wish.met(judge(first)):
+        return first.tables
+    most = (1 + LITTLE) * cost(first).instructions
+    better = (p for p in met if wish.met(judge(p)) and cost(p).instructions <= most)
+    return next(better, first).tables
+
+
+def _in_float(plan: Plan, names: Iterable[str]) -> Plan:
+    return replace(plan, tables=plan.tables.difference(names))
 
 
 def _narrow(s: Trials, plan: Plan, narrow: Sequence[Precision]) -> Allowed:

@@ -21,6 +21,7 @@ from mlftool.quantize.network import Layer, Network, with_weights
 from mlftool.quantize.plan import Plan, Precision, Resolved, Scale
 from mlftool.quantize.prepare import inner_reads
 from mlftool.quantize.recurrent import LIMITS
+from mlftool.quantize.sink import sunk
 
 MICROSOFT = "com.microsoft"
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
@@ -152,9 +153,11 @@ def written(net: Network, plan: Plan, producer: str) -> ModelProto:
         for name in copy.output:
             if name in stored:
                 w.stored(name)
+    nodes, shapes = sunk(w.nodes, ways, {**net.constants, **w.constants})
+    w.constants |= shapes
     del graph.node[:], graph.value_info[:]
-    graph.node.extend(w.nodes)
-    read = {i for n in w.nodes for i in (*n.input, *inner_reads(n))}
+    graph.node.extend(nodes)
+    read = {i for n in nodes for i in (*n.input, *inner_reads(n))}
     kept = [t for t in graph.initializer if t.name in read]
     del graph.initializer[:]
     graph.initializer.extend(kept)

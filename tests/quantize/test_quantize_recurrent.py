@@ -13,16 +13,18 @@ from builders import Array
 from mlftool.compile import compile_modules, compile_specs
 from mlftool.module import ModuleSpec
 from mlftool.ops.recurrent import USUAL
-from mlftool.quantize.device import Device
+from mlftool.quantize.device import Cost, Device
 from mlftool.quantize.improve import plainest, ranges_of
+from mlftool.quantize.metrics import Goal
 from mlftool.quantize.network import network
-from mlftool.quantize.plan import Precision
+from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.prepare import prepared
 from mlftool.quantize.quantizer import Quantized, Request, quantized
 from mlftool.quantize.recurrent import GATES, LIMITS, taken_apart
 from mlftool.quantize.report import text, to_json
 from mlftool.quantize.runtime import Session
 from mlftool.quantize.samples import samples_of
+from mlftool.quantize.search import paying_tables
 from mlftool.quantize.studio import Studio, seen_tensors
 from mlftool.quantize.write import written
 from mlftool.runtime.host import load_host
@@ -181,7 +183,8 @@ def test_the_command_keeps_the_accuracy_in_integers(op: str, more: str) -> None:
     assert {x.precision for x in q.layers} <= {Precision.INT8, Precision.INT16}
     assert [x.name for x in q.layers] == ["all_input", "all_state", "y"]
     tables = 256 * len(USUAL[op])  # bytes
-    assert q.cost.flash - tables < q.float_cost.flash / 2
+    # A layer of one row is stored with three words to each six channels more than one of many rows.
+    assert q.cost.flash - tables < q.float_cost.flash * 0.52
     assert q.cost.instructions < q.float_cost.instructions * 0.8
     assert q.output_sqnr > 30
     assert all(x.cost.instructions > 0 and x.cost.flash > 0 for x in q.layers)
@@ -200,6 +203,47 @@ def test_gates_are_floats_where_tables_miss_the_accuracy() -> None:
     assert [to_json(q)["tables"] for q in (narrow, wide)] == [["all"], []]
     assert narrow.cost.instructions < wide.cost.instructions <= narrow.float_cost.instructions
     assert wide.after >= narrow.after + 2
+
+
+class _Tables:
+    """A device and a studio: tables of "a" cost 20 dB and .1 of the accuracy, those of "b" a little
+    of both, those of "c" instructions."""
+
+    lost = {"a": 0.1, "b": 0.003, "c": 0.0}
+
+    def costs(self, plan: Plan) -> dict[str, Cost]:
+        saved = {"a": 30, "b": 20, "c": -10}
+        return {"all": Cost(200 - sum(saved[name] for name in plan.tables), 100)}
+
+    def judged(self, plan: Plan | None) -> dict[str, Array]:
+        error = 0 if plan is None else 1e-3 + sum(self.lost[n] / 10 for n in plan.tables)
+        return {"y": np.full(8, 1 + error)}
+
+    def judge(self, plan: Plan) -> float:
+        return 0.99 - sum(self.lost[name] for name in plan.tables)
+
+
+@pytest.mark.parametrize(
+    ("goal", "wish", "kept"),
+    [
+        (None, None, {"b"}),
+        (0.8, None, {"a", "b"}),
+        (0.9, None, {"b"}),
+        (0.989, None, set()),
+        (0.999, None, set()),
+        (0.8, 0.975, {"b"}),
+        (0.8, 0.99, {"a", "b"}),
+        (0.9, 0.99, set()),
+    ],
+)
+def test_each_layer_has_tables_or_gates_in_float(
+    goal: float | None, wish: float | None, kept: set[str]
+) -> None:
+    """As many layers have gates in float as the goal needs, for a wish if they cost a fifth."""
+    tool: Any = _Tables()
+    plan = Plan({}, {}, {}, {}, frozenset("abc"))
+    goals = [value if value is None else Goal("top1", value) for value in (goal, wish)]
+    assert paying_tables(plan, tool, tool, tool.judge, goals, None) == kept
 
 
 @pytest.mark.parametrize(("op", "way", "more"), [*FORMS[:9:2], *FORMS[10:]])
@@ -243,6 +287,24 @@ def test_precisions_are_chosen_for_each_product() -> None:
     assert len({x.precision for x in mixed.layers}) > 1
     floats = made(net, metric="sqnr", enough=100.0, on_device=False)
     assert [n.op_type for n in floats.model.graph.node].count("LSTM") == 1
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_integers_take_no_more_ram_than_floats(op: str) -> None:
+    """Of all steps there are integers of the input and of the states, and no floats."""
+    plain = prepared(classifier(op, "bidirectional"), "net")
+    net = network(plain, "net")
+    ranges = ranges_of(Studio(net, samples_of({"x": states()}, plain, "data")))
+    plan, device = plainest(net, ranges), Device(net, "cortex-m4")
+    narrow, floats = (device.workspace_bytes(p) for p in (plan, plan.uniform(Precision.FLOAT)))
+    assert narrow <= floats
+    every = onnx.shape_inference.infer_shapes(written(net, plan, "test"), data_prop=True).graph
+    float_bytes = STEPS * UNITS * 4
+    for info in every.value_info:
+        tensor = info.type.tensor_type
+        size = np.prod([d.dim_value for d in tensor.shape.dim])
+        is_read = any(info.name in n.input for n in every.node if n.op_type == "Scan")
+        assert tensor.elem_type != onnx.TensorProto.FLOAT or not is_read or size * 4 < float_bytes
 
 
 def test_other_forms_stay_in_float_and_are_named() -> None:
