@@ -51,6 +51,16 @@ SIXES(halves, int16_t, HALVES)
 SIXES(bytes, int8_t, BYTES)
 SIXES(unsigned, uint8_t, UNSIGNED)
 
+#define GAPS(name, more, step)                                                                     \
+  MLF_CALLED void gaps_##name(const uint32_t *w, const int32_t *x, int32_t n, int32_t *out) {      \
+    const uint32_t *const stop = w + n;                                                            \
+    MLF_GAPS_6(MLF_TIMES_2, more, step, w, x, stop, out[0], out[1], out[2], out[3], out[4],        \
+               out[5]);                                                                            \
+  }
+GAPS(near, MLF_GAPS_AGAIN, MLF_NEAR)
+GAPS(far, MLF_GAPS_AGAIN, MLF_FAR)
+GAPS(once, MLF_GAPS_ONCE, MLF_NEAR)
+
 static int call_dsp(int32_t function, char **p, const int32_t *n) {
   const uint32_t *w = (const void *)p[0];
   const int16_t *x = (const void *)p[1], *x1 = (const void *)p[2];
@@ -115,15 +125,9 @@ static int call_dsp(int32_t function, char **p, const int32_t *n) {
   case 15:
     mlf_copy_s16_triples((const int16_t *)(const void *)p[0], (int16_t *)(void *)p[1], n[2]);
     return 0;
-  case 16: {
-    int64_t wide0 = 0, wide1 = 0, wide2 = 0;
-    const int8_t *gaps = (const int8_t *)p[0], *const end = gaps + n[2];
-    const int32_t *from = (const int32_t *)(const void *)p[1];
-    MLF_GAPS_3(gaps, from, end, wide);
-    const int64_t wide[3] = {wide0, wide1, wide2};
-    memcpy(out, wide, sizeof wide);
+  case 16:
+    gaps_near(w, (const int32_t *)(const void *)p[1], n[2], out);
     return 0;
-  }
   case 17: {
     const int8_t *from = (const int8_t *)p[1];
     const uint32_t *const end = w + n[2];
@@ -159,6 +163,19 @@ static int call_dsp(int32_t function, char **p, const int32_t *n) {
     (function == 24 ? mlf_exact_taps_8
                     : mlf_exact_taps_4)((float *)(void *)p[0], (float *)(void *)p[1], &taps,
                                         (float *)(void *)p[3], (float *)(void *)p[4]);
+    return 0;
+  }
+  case 26:
+    gaps_far(w, (const int32_t *)(const void *)p[1], n[2], out);
+    return 0;
+  case 27:
+    gaps_once(w, (const int32_t *)(const void *)p[1], n[2], out);
+    return 0;
+  case 28: {
+    const int8_t *const at = (const int8_t *)p[1];
+    const int32_t depth = n[2];
+    mlf_join_6((int32_t *)(void *)p[0], at, at + depth, at + 2 * depth, at + 3 * depth,
+               at + 4 * depth, at + 5 * depth, depth);
     return 0;
   }
   default:

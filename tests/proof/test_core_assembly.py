@@ -79,11 +79,13 @@ def sixes(s: Some, step: int) -> Parameters:
     return s.words(6 + 6 + 24 * turns), inputs, count, none(6)
 
 
-def gaps_3(s: Some) -> Parameters:
-    pairs = 2 * s(1, 4)
-    gaps = [3 * s(0, 4) for _ in range(pairs)]
-    weights = np.array([[gap, s(-9, 9)] for gap in gaps], np.int8)
-    return weights.reshape(-1), s.ints(sum(gaps) + 3), 2 * pairs, none(6)
+def gaps_6(s: Some, count: int, turns: int = 1) -> Parameters:
+    """A channel's bias and rounds of four entries, whose distances `count` so many in a word."""
+    fours = s(1, turns)
+    gaps = [3 * s(0, 4) for _ in range(4 * fours)]
+    entries = np.array([[count * gap, s(-9, 9)] for gap in gaps], np.int8)
+    words = np.append(s.ints(1).view(np.uint32), entries.reshape(-1).view(np.uint32))
+    return words, s.ints(sum(gaps) + 3), 1 + 2 * fours, none(6)
 
 
 def gaps_1(s: Some) -> Parameters:
@@ -195,7 +197,7 @@ DSP: Mapping[str, Callable[[Some], Parameters]] = {
     "DOTS_WIDE_1X4": lambda s: products(s, 4, 4, 2),
     "copy_s16": lambda s: (s.halves(n := s(1, 9)), none(n, np.int16), n),
     "copy_s16_triples": lambda s: (s.halves(4 * (n := s(1, 4))), none(12 * n - 4, np.int16), 4 * n),
-    "GAPS_3": gaps_3,
+    "GAPS_6": lambda s: gaps_6(s, 4, 3),
     "GAPS_1": gaps_1,
     "exact_1x8": one_pixel,
     "exact_4x4": four_pixels,
@@ -205,6 +207,9 @@ DSP: Mapping[str, Callable[[Some], Parameters]] = {
     "DOTS_1X6 of unsigned bytes": lambda s: sixes(s, 1),
     "exact_taps_8": lambda s: float_taps(s, 8, 8),
     "exact_taps_4": lambda s: float_taps(s, 4, 4),
+    "GAPS_6 of far places": lambda s: gaps_6(s, 1, 3),
+    "GAPS_6 in one round": lambda s: gaps_6(s, 4),
+    "join_6": lambda s: (none(3 * (n := s(1, 9))), s.bytes(6 * n), n),
 }
 HELIUMS: Mapping[str, Callable[[Some], Parameters]] = {
     "mve_copy": lambda s: (none(n := s(1, 70), np.int8), s.bytes(n), n),

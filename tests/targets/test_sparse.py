@@ -173,11 +173,11 @@ def test_two_sums_share_64_bits_if_the_lower_one_fits(ic: int, pairs: bool) -> N
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
 )
 @pytest.mark.parametrize("target", ["cortex-m4", "rv32imc"])
-def test_one_of_eight_is_nearly_twice_as_fast(target: str) -> None:
+def test_one_of_eight_is_more_than_twice_as_fast(target: str) -> None:
     counts = []
     for kept in (1, 8):
         model = layer(kept)
         module = compile_module(ModuleSpec(model, "m", target))
         found = counted_on(module, BOARDS[target], "-O3", random_feeds(model, 1, 1)[0], "m")
         counts.append(next(c.instructions or 0 for c in found.costs if c.layer.macs))
-    assert counts[0] >= 1.9 * counts[1]
+    assert counts[0] >= 2.4 * counts[1]

@@ -38,6 +38,44 @@ MLF_SPREAD_(8)
  * 2^23 apart. The words of a place in the window are three: six pixels. */
 #define MLF_JOINED_ 8388608
 
+#if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
+#define MLF_SPARSE_ASM 1
+#else
+#define MLF_SPARSE_ASM 0
+#endif
+
+/* n bytes of six pixels. STM stores in the order of the registers' numbers. */
+MLF_INLINE void mlf_join_6(int32_t *to, const int8_t *x0, const int8_t *x1, const int8_t *x2,
+                           const int8_t *x3, const int8_t *x4, const int8_t *x5, int32_t n) {
+#if MLF_SPARSE_ASM
+  int32_t second;
+  register int32_t both0 __asm__("r8");
+  register int32_t both1 __asm__("r10");
+  register int32_t both2 __asm__("r12");
+#define MLF_JOIN_TWO(both, even, odd) \
+  "ldrsb %[" both "], [%[" even "]], #1\n\t" \
+  "ldrsb %[second], [%[" odd "]], #1\n\t" \
+  "add %[" both "], %[" both "], %[second], lsl #23\n\t"
+  MLF_UNROLL(4)
+  for (; n > 0; n--) {
+    __asm__ volatile(MLF_JOIN_TWO("b0", "x0", "x1") MLF_JOIN_TWO("b1", "x2", "x3")
+                         MLF_JOIN_TWO("b2", "x4", "x5") "stm %[to]!, {%[b0], %[b1], %[b2]}"
+                     : [to] "+r"(to), [x0] "+r"(x0), [x1] "+r"(x1), [x2] "+r"(x2), [x3] "+r"(x3),
+                       [x4] "+r"(x4), [x5] "+r"(x5), [second] "=&r"(second), [b0] "=&r"(both0),
+                       [b1] "=&r"(both1), [b2] "=&r"(both2)
+                     :
+                     : "memory");
+  }
+#undef MLF_JOIN_TWO
+#else
+  for (int32_t i = 0; i < n; i++) {
+    *to++ = x0[i] + x1[i] * MLF_JOINED_;
+    *to++ = x2[i] + x3[i] * MLF_JOINED_;
+    *to++ = x4[i] + x5[i] * MLF_JOINED_;
+  }
+#endif
+}
+
 MLF_INLINE void mlf_join_3(int32_t *to, const int8_t *first, const int8_t *second, int32_t n) {
   MLF_UNROLL(4)
   for (int32_t i = 0; i < n; i++) {
@@ -80,37 +118,52 @@ MLF_INLINE int32_t mlf_second_sum(int64_t both) {
   return (int32_t)(both >> 23) - (mlf_first_sum(both) >> 31);
 }
 
-/* Adds the products of the entries until `stop`, an even number of them: a distance in words, a
- * weight. An entry takes seven instructions for six products. LDM loads in the order of the
- * registers' numbers, so x0 to x2 have theirs. */
-#if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
-#define MLF_GAP_3 \
-  "ldrb %[x0], [%[w]], #1\n\t" \
-  "ldrsb %[u], [%[w]], #1\n\t" \
-  "add %[x], %[x], %[x0], lsl #2\n\t" \
+/* Six sums, which begin with the word at `weights`, of the products of the entries behind it until
+ * `stop`. A word has two entries: a distance, a weight, a distance, a weight. `step` says what
+ * distances count: MLF_NEAR bytes, MLF_FAR words; `times` repeats it, and `more` says whether there
+ * are further ones. An entry takes six and a half instructions for six products, with MLF_FAR one
+ * more. LDM loads in the order of the registers' numbers, so x0 to x2 have theirs. */
+#if MLF_SPARSE_ASM
+#define MLF_NEAR(turn) "uxtab %[x], %[x], %[e]" turn "\n\t"
+#define MLF_FAR(turn)  "uxtb %[u], %[e]" turn "\n\tadd %[x], %[x], %[u], lsl #2\n\t"
+#define MLF_SIX_PRODUCTS(weight) \
   "ldm %[x], {%[x0], %[x1], %[x2]}\n\t" \
-  "smlal %[low0], %[high0], %[x0], %[u]\n\t" \
-  "smlal %[low1], %[high1], %[x1], %[u]\n\t" \
-  "smlal %[low2], %[high2], %[x2], %[u]\n\t"
-#define MLF_GAPS_3(weights, from, stop, sum) \
+  "smlal %[low0], %[high0], %[x0], " weight "\n\t" \
+  "smlal %[low1], %[high1], %[x1], " weight "\n\t" \
+  "smlal %[low2], %[high2], %[x2], " weight "\n\t"
+#define MLF_TWO_GAPS(step) \
+  "ldr %[e], [%[w]], #4\n\t" step("") "sxtb %[u], %[e], ror #8\n\t" MLF_SIX_PRODUCTS("%[u]") \
+      step(", ror #16") "asr %[e], %[e], #24\n\t" MLF_SIX_PRODUCTS("%[e]")
+#define MLF_TWO_SUMS(low, high) \
+  "lsr %[x0], %[" low "], #23\n\t" \
+  "orr %[x0], %[x0], %[" high "], lsl #9\n\t" \
+  "sbfx %[" low "], %[" low "], #0, #23\n\t" \
+  "sub %[" high "], %[x0], %[" low "], asr #31\n\t"
+#define MLF_GAPS_ONCE(stop)
+#define MLF_GAPS_AGAIN(stop)    [end] "m"(stop)
+#define MLF_MORE_MLF_GAPS_ONCE  ""
+#define MLF_MORE_MLF_GAPS_AGAIN "ldr %[u], %[end]\n\tcmp %[w], %[u]\n\tbne 1b\n\t"
+#define MLF_GAPS_6(times, more, step, weights, from, stop, s0, s1, s2, s3, s4, s5) \
   do { \
-    int32_t u_; \
-    uint32_t low0_ = (uint32_t)sum##0, high0_ = (uint32_t)((uint64_t)sum##0 >> 32); \
-    uint32_t low1_ = (uint32_t)sum##1, high1_ = (uint32_t)((uint64_t)sum##1 >> 32); \
-    uint32_t low2_ = (uint32_t)sum##2, high2_ = (uint32_t)((uint64_t)sum##2 >> 32); \
-    register uint32_t x0_ __asm__("r8"); \
-    register uint32_t x1_ __asm__("r10"); \
-    register uint32_t x2_ __asm__("r12"); \
+    int32_t u_, e_; \
+    register int32_t x0_ __asm__("r8"); \
+    register int32_t x1_ __asm__("r10"); \
+    register int32_t x2_ __asm__("r12"); \
+    (void)(stop); \
     __asm__ volatile( \
-        "1:\n\t" MLF_GAP_3 MLF_GAP_3 "cmp %[w], %[end]\n\tbne 1b" \
-        : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(low0_), [high0] "+r"(high0_), \
-          [low1] "+r"(low1_), [high1] "+r"(high1_), [low2] "+r"(low2_), [high2] "+r"(high2_), \
-          [u] "=&r"(u_), [x0] "=&r"(x0_), [x1] "=&r"(x1_), [x2] "=&r"(x2_) \
-        : [end] "r"(stop) \
+        "ldr %[u], [%[w]], #4\n\t" \
+        "adds %[low0], %[u], %[u], lsl #23\n\t" \
+        "asr %[high0], %[u], #9\n\t" \
+        "adc %[high0], %[high0], %[u], asr #31\n\t" \
+        "mov %[low1], %[low0]\n\tmov %[high1], %[high0]\n\t" \
+        "mov %[low2], %[low0]\n\tmov %[high2], %[high0]\n\t" \
+        "1:\n\t" times(MLF_TWO_GAPS(step)) MLF_MORE_##more MLF_TWO_SUMS("low0", "high0") \
+            MLF_TWO_SUMS("low1", "high1") MLF_TWO_SUMS("low2", "high2") \
+        : [w] "+r"(weights), [x] "+r"(from), [low0] "=&r"(s0), [high0] "=&r"(s1), \
+          [low1] "=&r"(s2), [high1] "=&r"(s3), [low2] "=&r"(s4), [high2] "=&r"(s5), [u] "=&r"(u_), \
+          [e] "=&r"(e_), [x0] "=&r"(x0_), [x1] "=&r"(x1_), [x2] "=&r"(x2_) \
+        : more(stop) \
         : "memory", "cc"); \
-    sum##0 = (int64_t)((uint64_t)high0_ << 32 | low0_); \
-    sum##1 = (int64_t)((uint64_t)high1_ << 32 | low1_); \
-    sum##2 = (int64_t)((uint64_t)high2_ << 32 | low2_); \
   } while (0)
 /* The same for one pixel, whose inputs are where they are: four distances in a word, then their
  * weights. Eight entries take 31 instructions. */
@@ -145,14 +198,29 @@ MLF_INLINE int32_t mlf_second_sum(int64_t both) {
       (total) += (int8_t)(uint8_t)((weights)[1] >> i) * *(from); \
     } \
   }
-#define MLF_GAPS_3(weights, from, stop, sum) \
+#define MLF_NEAR 4
+#define MLF_FAR  1
+#define MLF_GAPS_6(times, more, step, weights, from, stop, s0, s1, s2, s3, s4, s5) \
   do { \
-    (from) += (uint8_t)(weights)[0]; \
-    sum##0 += (int64_t)(weights)[1] * (from)[0]; \
-    sum##1 += (int64_t)(weights)[1] * (from)[1]; \
-    sum##2 += (int64_t)(weights)[1] * (from)[2]; \
-    (weights) += 2; \
-  } while ((weights) != (stop))
+    int64_t both0_ = (int64_t)(int32_t) * (weights)++ * (MLF_JOINED_ + 1); \
+    int64_t both1_ = both0_, both2_ = both0_; \
+    do { \
+      for (int32_t i = 0; i < 32; i += 16) { \
+        const int32_t u_ = (int8_t)(uint8_t)((weights)[0] >> (i + 8)); \
+        (from) += (uint8_t)((weights)[0] >> i) / (step); \
+        both0_ += (int64_t)u_ * (from)[0]; \
+        both1_ += (int64_t)u_ * (from)[1]; \
+        both2_ += (int64_t)u_ * (from)[2]; \
+      } \
+      (weights)++; \
+    } while ((weights) != (stop)); \
+    (s0) = mlf_first_sum(both0_); \
+    (s1) = mlf_second_sum(both0_); \
+    (s2) = mlf_first_sum(both1_); \
+    (s3) = mlf_second_sum(both1_); \
+    (s4) = mlf_first_sum(both2_); \
+    (s5) = mlf_second_sum(both2_); \
+  } while (0)
 #endif
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@ is in sparse_weights.py; the integers that are added are those of the dense kern
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, Stored
 from mlftool.ops.nibbles import are_nibbles
 from mlftool.ops.scalar import Store
+from mlftool.targets.kernels.dsp import MOST_TIMES
+from mlftool.targets.kernels.dsp_stream import numbers_of
 from mlftool.targets.kernels.integers import in_integers
 from mlftool.targets.kernels.parts import Tile, Walk, bias_of, byte_kernel, constants, walk
 from mlftool.targets.kernels.sparse_weights import (
@@ -27,6 +29,7 @@ from mlftool.targets.kernels.sparse_weights import (
     grouped,
     in_words,
     is_sparse,
+    streamed,
 )
 from mlftool.targets.requantise.forms import Form, form
 
@@ -35,6 +38,9 @@ GROUPS = "for two groups of {} each a byte with the places of their weights, and
 FOURS = "of four weights that are not zero the distances to the one before, then the weights"
 PAIR = 2**23  # the second of two sums in one of 64 bits is so many times itself
 WORDS = 3  # of two pixels each: one LDM, and the sums leave registers for the pointers
+BYTEWISE = 4 * WORDS  # a place's bytes
+MOST_ENTRIES = 2 * MOST_TIMES  # that a round repeats
+STREAM = "of each channel the bias, its entries, the numbers of its requantisation; " + GAPS
 
 
 @frozen
@@ -66,8 +72,14 @@ class Dot:
         """Of gathered inputs, if not that of the input."""
         return "int32_t" if self.form == "pairs" else ""
 
+    @property
+    def streamed(self) -> bool:
+        """Whether a channel's bias and numbers are before and after its entries: where one pointer
+        passes, no register is left for others."""
+        return self.form == "pairs" and self.unit > 1
 
-Make = Callable[[Contraction, bool], Dot]
+
+Make = Callable[[Contraction, bool, bool], Dot]  # in groups, for few bytes
 Finishes = Callable[[Contraction, Quantisation], Form | None]
 
 
@@ -78,7 +90,7 @@ def _tile(
     if finish is None or (groups and not size) or (dot.form == "pairs" and not _pairs_fit(c, q)):
         return None
     kept = grouped(c, size) if size else gaps(c, dot.unit, dot.every)
-    entries = _entries(c, dot, finish)
+    entries, twice = _entries(c, dot, finish)
     store, many = entries[0].store, dot.rows > 1 or not c.dense
     ctype = dot.ctype or c.v.x(0).dtype.c
     width = 4 if dot.ctype else 1
@@ -87,12 +99,17 @@ def _tile(
     order = walk(c, dot.rows, column, columns, store.operands) if many else Walk.in_place()
     note = GROUPS.format(size) if size else GAPS
     stored, note = (in_words(kept), FOURS) if dot.form == "words" else (kept.entries, note)
+    if dot.streamed:
+        numbers = numbers_of(c, q, finish, 1)
+        stored, note = streamed(kept, bias_of(c, q), numbers), STREAM
     weights = Operand("w", of(stored).c, "const", array=stored, note=note)
+    apart = () if dot.streamed else constants(b=bias_of(c, q))
+    ends = () if dot.streamed and finish.hoists else finish.operands
     return Tile(
         f"sparse.{'groups' if size else 'gaps'}.{dot.form}",
         "sparse.c.j2",
         c,
-        (weights, *_counts(kept), *constants(b=bias_of(c, q)), *finish.operands),
+        (weights, *_counts(kept), *apart, *ends),
         order.scratch,
         store,
         {
@@ -100,7 +117,11 @@ def _tile(
             "rows": dot.rows,
             "dot": dot.form,
             "stride": dot.stride,
-            "step": dot.stride // dot.unit,
+            "step": dot.stride // dot.unit if dot.form == "single" else 1,
+            "streamed": dot.streamed,
+            "bytewise": dot.unit == BYTEWISE,
+            "held": [f"{o.name}0" for o in finish.hoists],
+            "twice": twice,
             "every": dot.every,
             "group": size,
             "rounds": None if not kept.even else Number(int(kept.rounds[0])),
@@ -123,18 +144,22 @@ def _counts(kept: Stream) -> tuple[Operand, ...]:
     return constants(n=np.asarray(kept.rounds.astype(kind)))
 
 
-def _entries(c: Contraction, dot: Dot, finish: Form) -> list[Stored]:
+def _entries(c: Contraction, dot: Dot, finish: Form) -> tuple[list[Stored], bool]:
     """Stores of the pixels' sums from element `at`, or from a pointer if the store reads no other.
-    Pixels that all blocks have need no condition."""
-    entries = []
+    Pixels that all blocks have need no condition; whether others are stored where the last one
+    is, at d<pixel>."""
+    found = []
+    held, plain = "0" if dot.streamed else "", Store(c.v, "", "at", "oc")
+    twice = dot.streamed and not plain.statements and not plain.inplace
     for j in range(dot.rows):
         distance = Number(c.oc) * j
         index = f"at + {distance}" if j else "at"
-        store = Store(c.v, f"({c.v.y.dtype.c}){finish.text(f'acc{j}0', 'oc')}", index, "oc")
+        store = Store(c.v, f"({c.v.y.dtype.c}){finish.text(f'acc{j}0', 'oc', held)}", index, "oc")
         missing = j > (c.pixels - 1) % dot.rows
-        guard = f"p + {j} < {Number(c.pixels)}" if missing else ""
-        entries.append(Stored(guard, index if store.statements else str(distance), store))
-    return entries
+        guard = f"p + {j} < {Number(c.pixels)}" if missing and not twice else ""
+        place = f"d{j}" if missing and twice else str(distance)
+        found.append(Stored(guard, index if store.statements else place, store))
+    return found, twice
 
 
 def _cost(c: Contraction, dot: Dot, entries: int) -> float:
@@ -173,7 +198,7 @@ def _without(c: Contraction, q: Quantisation) -> Form | None:
 _SINGLE = Costs(3.0, 2.8, 3.0, 8.0, 1.5, 3.6)
 _FEW_REGISTERS = Costs(3.0, 5.3, 10.0, 36.0, 4.0, 7.8)
 _REGISTERS = Costs(3.0, 3.8, 4.0, 9.0, 1.5, 3.5)
-_PAIRS = Costs(4.5, 0.5, 20.0, 11.0, 2.2, 4.0)
+_PAIRS = Costs(3.5, 0.5, 17.0, 6.0, 1.9, 4.0)
 _WORDS = Costs(3.9, 0.0, 11.0, 0.0, 0.0, 1.5)
 _PAIRS_IN_C = Costs(7.0, 0.75, 20.0, 11.0, 2.2, 4.0)
 
@@ -182,14 +207,15 @@ def _register(needs: str, unless: str, make: Make, finish: Finishes, signed: boo
     """Distances take the fewest instructions. For `optimize: size` what takes the fewest bytes
     bids, if they are fewer than the dense form's."""
 
-    def fast(c: Contraction, q: Quantisation, groups: bool = False) -> Tile | None:
-        return _tile(c, q, make(c, groups), finish, groups) if is_sparse(c) else None
+    def fast(c: Contraction, q: Quantisation) -> Tile | None:
+        return _tile(c, q, make(c, False, False), finish, False) if is_sparse(c) else None
 
     def small(c: Contraction, q: Quantisation) -> Tile | None:
-        tiles = filter(None, (fast(c, q, groups) for groups in (False, True)))
-        least = min(tiles, key=_weight_bytes, default=None)
-        dense = c.weights.size // (2 if are_nibbles(c, q) else 1)
-        if least is None or _weight_bytes(least) >= dense:
+        if not is_sparse(c):
+            return None
+        ways = (_tile(c, q, make(c, groups, True), finish, groups) for groups in (False, True))
+        least = min(filter(None, ways), key=_constant_bytes, default=None)
+        if least is None or _constant_bytes(least) >= _dense_bytes(c, q, finish):
             return None
         scratch = [replace(o, planned=True) for o in least.scratch]
         return replace(least, scratch=scratch, small=2)
@@ -198,19 +224,47 @@ def _register(needs: str, unless: str, make: Make, finish: Finishes, signed: boo
     byte_kernel(f"{needs} size", unless, signed=signed)(small)
 
 
-def _weight_bytes(tile: Tile) -> int:
-    return sum(o.array.nbytes for o in tile.constants if o.name in "wn" and o.array is not None)
+def _constant_bytes(tile: Tile) -> int:
+    return _array_bytes(tile.constants)
 
 
-def _pairs(c: Contraction, groups: bool) -> Dot:
+def _dense_bytes(c: Contraction, q: Quantisation, finishes: Finishes) -> int:
+    finish = finishes(c, q)
+    beside = _array_bytes((*constants(b=bias_of(c, q)), *(finish.operands if finish else ())))
+    return beside + c.weights.size // (2 if are_nibbles(c, q) else 1)
+
+
+def _array_bytes(operands: Iterable[Operand]) -> int:
+    return sum(o.array.nbytes for o in operands if o.array is not None)
+
+
+def _pairs(c: Contraction, groups: bool, small: bool) -> Dot:
     if c.pixels == 1:
         return _single(c, 1, _SINGLE) if groups else Dot("words", 1, 1, 1, 8, _WORDS)
-    unit, cost = (1, _PAIRS_IN_C) if groups else (WORDS, _PAIRS)
-    return Dot("pairs", 2 * WORDS, WORDS, unit, 2, cost)
+    if groups:
+        return Dot("pairs", 2 * WORDS, WORDS, 1, 2, _PAIRS_IN_C)
+    unit, every = (WORDS, 2) if small else _steps(c)
+    return Dot("pairs", 2 * WORDS, WORDS, unit, every, _PAIRS)
+
+
+def _steps(c: Contraction) -> tuple[int, int]:
+    """What distances count and how many entries a round takes, so that the loop takes the fewest
+    instructions: a distance in bytes takes one less than one in words, but does not reach as
+    far, and one round needs no end."""
+
+    def work(unit: int, every: int) -> float:
+        kept = gaps(c, unit, every)
+        entry = 6.5 if unit == BYTEWISE else 7.5
+        return float(kept.rounds.sum()) * (every * entry + (3.0 if kept.rounds.max() > 1 else 0.0))
+
+    most = int(np.count_nonzero(c.weights.reshape(c.oc, -1), axis=1).max(initial=1))
+    once = [] if most > MOST_ENTRIES else [most + most % 2]
+    ways = [(unit, every) for unit in (BYTEWISE, WORDS) for every in (*once, 8, 4, 2)]
+    return min(ways, key=lambda way: work(*way))
 
 
 def _at_most(rows: int, cost: Costs) -> Make:
-    return lambda c, groups: _single(c, rows, cost)
+    return lambda c, groups, small: _single(c, rows, cost)
 
 
 _register("dsp", "mve", _pairs, _with_fpu, signed=True)

@@ -9,6 +9,8 @@ bits, and an entry twelve.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mlftool.frozen import frozen
@@ -68,6 +70,22 @@ def in_words(kept: Stream) -> Array:
     fours = kept.entries.view(np.uint8).reshape(-1, 4, 2).transpose(0, 2, 1).astype(np.uint32)
     words = (fours << np.array([0, 8, 16, 24], np.uint32)).sum(axis=-1, dtype=np.uint32)
     return np.ascontiguousarray(words).reshape(-1)
+
+
+def streamed(kept: Stream, bias: Array, numbers: Sequence[Array]) -> Array:
+    """uint32: of each output channel int32 `bias`, its entries, two in a word, and an int32 of each
+    of the `numbers`."""
+    words = kept.entries.view(np.uint32)
+    each = words.size // int(kept.rounds.sum())
+    ends = np.cumsum(kept.rounds * each)
+    starts = np.concatenate(([0], ends[:-1]))
+    before = bias.astype(np.int32).view(np.uint32)
+    after = [n.reshape(-1).astype(np.int32).view(np.uint32) for n in numbers]
+    return np.insert(
+        words,
+        np.concatenate((*(ends for _ in after), starts)),
+        np.concatenate((*after, before)),  # the last numbers of a channel, then the next one's bias
+    )
 
 
 def group_of(c: Contraction) -> int:
