@@ -19,6 +19,7 @@ static inline void touch(const void *at, int32_t bytes) {
 #include "mlf/mve_softmax.h"
 #include "mlf/mve_strips.h"
 #include "mlf/mve_sums.h"
+#include "mlf/mve_turn.h"
 #include "mlf/mve_wide.h"
 #include "mlf/sparse.h"
 #include "mlf/vfp_exact.h"
@@ -306,6 +307,17 @@ static int call_helium(int32_t function, char **p, const int32_t *n) {
   case 26:
     mlf_mve_copy_known(a, b, n[2]);
     return 0;
+#define TURNS(first, name)                                                                         \
+  case first:                                                                                      \
+    mlf_mve_gather_##name(a, b, n[2], n[3]);                                                       \
+    return 0;                                                                                      \
+  case (first) + 1:                                                                                \
+    mlf_mve_scatter_##name(a, b, n[2], n[3]);                                                      \
+    return 0;
+    TURNS(27, near)
+    TURNS(29, bytes)
+    TURNS(31, halves)
+    TURNS(33, words)
   default:
     return 2;
   }

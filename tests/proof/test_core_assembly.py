@@ -12,7 +12,9 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,6 +135,22 @@ def known(s: Some) -> Parameters:
     return none(n, np.int8), s.bytes(n), int(n)
 
 
+def turned(s: Some, dtype: type, lanes: int, most: int, scatters: bool) -> Parameters:
+    """Elements so many of which `apart` are on one side, one after the other on the other."""
+    n, apart, size = s(1, 3 * lanes), s(1, most), np.dtype(dtype).itemsize
+    far = (n - 1) * apart + 1
+    to, x = none(far if scatters else n, dtype), s.bytes(size * (n if scatters else far))
+    return to, x.view(dtype), apart * size, n
+
+
+TURNED: Mapping[str, dict[str, Any]] = {
+    "near": {"dtype": np.int8, "lanes": 16, "most": 17},
+    "bytes": {"dtype": np.int8, "lanes": 8, "most": 40},
+    "halves": {"dtype": np.int16, "lanes": 8, "most": 40},
+    "words": {"dtype": np.int32, "lanes": 4, "most": 40},
+}
+
+
 def softmax(s: Some) -> tuple[Array, int, Array, int, int]:
     """Bytes, how many, a table, their most and its last entry."""
     last, n = s(0, 60), s(1, 40)
@@ -244,6 +262,11 @@ HELIUMS: Mapping[str, Callable[[Some], Parameters]] = {
     "octet_scaled_small": lambda s: scaled(s, 8),
     "octet_scaled_by": lambda s: scaled(s, 1),
     "mve_copy_known": known,
+    **{
+        f"mve_{('gather', 'scatter')[scatters]}_{name}": partial(turned, **how, scatters=scatters)
+        for name, how in TURNED.items()
+        for scatters in (False, True)
+    },
 }
 
 
