@@ -22,7 +22,7 @@ from mlftool.ir.holes import Number, filled, operand, real, whole, with_operands
 from mlftool.ir.operations import NOTHING, Operations, of_text, times
 from mlftool.ops.base import OPS, Operand, Trait, has
 from mlftool.ops.pairs import Pair, in_integers
-from mlftool.ops.shorts import Short, alone
+from mlftool.ops.shorts import Short, short_form
 
 
 @frozen
@@ -239,10 +239,10 @@ class Body:
             last = nodes[-1].outputs[0]
             self.env[last] = self._pair(pair, a, b, graph.types[last].dtype, prefix)
             return
-        if short := alone(graph, nodes):
+        if short := short_form(graph, nodes):
             last = nodes[-1].outputs[0]
-            x = self._get(graph, short.side.name, load)
-            self.env[last] = self._short(short, x, graph.types[last].dtype, prefix)
+            read = [self._get(graph, side.name, load) for side in short.sides]
+            self.env[last] = self._short(short, read, graph.types[last].dtype, prefix)
             return
         for node in nodes:
             args = [self._get(graph, name, load) if name else None for name in node.inputs]
@@ -284,22 +284,23 @@ class Body:
         ]
         return Scalar(result, out)
 
-    def _short(self, short: Short, x: Scalar, out: DType, prefix: str) -> Scalar:
-        moved, t, result = (f"{prefix}{k}" for k in range(3))
-        high = f"mlf_multiply_high({moved} * 16384, {short.m}, {short.add})"
-        usual = f"mlf_shift_clamp_i32({t}, {short.shift}, {short.low}, {short.high})"
+    def _short(self, short: Short, read: Sequence[Scalar], out: DType, prefix: str) -> Scalar:
+        *moved, t, result = (f"{prefix}{k}" for k in range(len(read) + 2))
+        form, tail, sides = short.form, short.tail, short.sides
+        high = form.text(moved)
+        value = usual = f"mlf_shift_clamp_i32({t}, {form.shift}, {form.low}, {form.high})"
         self.operations = of_text(high, int32) + of_text(usual, int32) + times(choose=1, whole=4)
-        value, tail = usual, short.tail
-        if short.near:
-            near = Number(short.near)
-            limits = ", ".join(number(n, float32) for n in tail.limits)
-            floats = f"{number(short.side.scale, float32)}, {limits}, {number(tail.scale, float32)}"
-            rarely = f"mlf_rescale_rarely({moved}, {floats}, {Number(tail.zero_point)}, "
-            rarely += f"{short.low}, {short.high})"
-            value = f"mlf_is_near({t}, {short.shift}, {near}) ? {rarely} : {usual}"
+        if form.near:
+            scales = (*(side.scale for side in sides), *tail.limits, tail.scale)
+            floats = ", ".join([*moved, *(number(n, float32) for n in scales)])
+            limits = f"{Number(tail.zero_point)}, {form.low}, {form.high}"
+            near = f"mlf_is_near({t}, {form.shift}, {Number(form.near)})"
+            value = f"{near} ? {short.rarely}({floats}, {limits}) : {usual}"
             self.includes.append("mlf/shorts.h")
+        for name, x, side in zip(moved, read, sides, strict=True):
+            text = f"const int32_t {name} = (int32_t){x} - {Number(side.zero_point)};"
+            self.statements.append(text)
         self.statements += [
-            f"const int32_t {moved} = (int32_t){x} - {Number(short.side.zero_point)};",
             f"const int32_t {t} = {high};",
             f"const {out.c} {result} = ({out.c})({value});",
         ]

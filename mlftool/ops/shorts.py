@@ -1,9 +1,9 @@
-"""Values of 16 bits on another scale, in integers with the bits of the float chain.
+"""Values of 16 bits on another scale, sums and products of two, in integers with the bits of the
+float chain (ir/short_forms.py).
 
 Between a layer and its Relu quantisers put QuantizeLinear and DequantizeLinear: a conversion, a
-product, a quotient and a rounding for each element, calls without an FPU. All 65536 results are
-computed here. One multiplication gives the same but near ties, where the rounding of floats decides
-by chance: there, once in a hundred elements, C computes them as floats do.
+product, a quotient and a rounding for each element, calls without an FPU. Once in a hundred
+elements C computes them as floats do.
 """
 
 from __future__ import annotations
@@ -15,70 +15,67 @@ import numpy as np
 
 from mlftool.frozen import frozen
 from mlftool.ir.graph import Graph, Node
-from mlftool.ir.holes import Number
 from mlftool.ir.pair_forms import Side
 from mlftool.ir.rounding import Rounding
+from mlftool.ir.short_forms import Nearly, of_one, of_two
 from mlftool.ops.base import Trait, is_a
 from mlftool.ops.pairs import Tail, side_of, tail_of
 
 BITS = 16
-_WIDENED = 14  # a difference of 17 bits, with its sign, fills 31
-_LARGEST_SHIFT = 22
-_RARELY = 16  # of so many results at most one is computed as floats are
 _KNOWN: dict[Any, Any] = {}
 
 
 @frozen
 class Short:
-    """t = ((x - zero of x) * 2^14 * m >> 32) + add; within `near` of a multiple of 2^shift the
-    result is what floats give, elsewhere clamp(t >> shift)."""
+    """The integers of a chain, and `rarely`, the C function of results near a tie."""
 
-    side: Side
+    sides: tuple[Side, ...]
     tail: Tail
-    m: Number
-    add: Number
-    shift: Number
-    near: int
-    low: Number
-    high: Number
+    form: Nearly
+    rarely: str
 
 
-def alone(graph: Graph, nodes: Sequence[Node]) -> Short | None:
-    """The integer form of a chain of one tensor, or None if it is of another kind or has none."""
-    if len(nodes) not in (2, 3) or not is_a(nodes[0], Trait.DEQUANTISER):
+def short_form(graph: Graph, nodes: Sequence[Node]) -> Short | None:
+    """The integer form of a chain of one tensor or of two, or None if it is of another kind or has
+    none."""
+    last = nodes[-1] if nodes else None
+    if last is None or not is_a(last, Trait.QUANTISER) or Rounding.of(last) is not Rounding.EVEN:
         return None
-    last = nodes[-1]
-    if not is_a(last, Trait.QUANTISER) or Rounding.of(last) is not Rounding.EVEN:
+    return _alone(graph, nodes) or _together(graph, nodes)
+
+
+def _alone(graph: Graph, nodes: Sequence[Node]) -> Short | None:
+    if len(nodes) not in (2, 3) or not is_a(nodes[0], Trait.DEQUANTISER):
         return None
     side, tail = side_of(graph, nodes[0], 0, BITS), tail_of(graph, nodes, BITS)
     if side is None or tail is None or side.name in graph.consts:
         return None
     key = (side, tail)
     if key not in _KNOWN:
-        _KNOWN[key] = _short(side, tail)
-    found: Short | None = _KNOWN[key]
-    return found
+        _KNOWN[key] = of_one(side, *_unit(tail), tail.out.range, tail.results(side.floats))
+    form: Nearly | None = _KNOWN[key]
+    return Short((side,), tail, form, "mlf_rescale_rarely") if form else None
 
 
-def _short(side: Side, tail: Tail) -> Short | None:
-    x, results = side.values - side.zero_point, tail.results(side.floats)
-    ratio, low, high = float(side.scale) / float(tail.scale), int(results.min()), int(results.max())
-    if not 0 < ratio < 2.0**14 or low == high:
+def _together(graph: Graph, nodes: Sequence[Node]) -> Short | None:
+    """Of two tensors that are added or multiplied; of bytes where the results of all of them have
+    no form (ops/pairs.py)."""
+    if len(nodes) not in (4, 5) or not all(is_a(n, Trait.DEQUANTISER) for n in nodes[:2]):
         return None
-    reach = int(np.ceil(np.log2(float(np.abs(x).max()) * ratio + 2.0 ** (BITS + 1))))
-    room = int(np.floor(30.99 + _WIDENED - 32 - np.log2(ratio)))
-    shift = min(_LARGEST_SHIFT, 30 - reach, room)
-    if shift < 6:
+    made, middle = {n.outputs[0]: n for n in nodes[:2]}, nodes[2]
+    added = is_a(middle, Trait.ADDITION)
+    if not (added or is_a(middle, Trait.MULTIPLICATION)) or {*middle.inputs} != {*made}:
         return None
-    m = round(ratio * 2.0 ** (32 - _WIDENED + shift))
-    add = (tail.zero_point << shift) + (1 << (shift - 1))
-    t = ((x << _WIDENED) * m >> 32) + add
-    off = np.clip(t >> shift, low, high) != results
-    part = t & ((1 << shift) - 1)
-    near = int(np.minimum(part, (1 << shift) - part)[off].max(initial=-1)) + 1
-    if 2 * near * _RARELY > 1 << shift:
+    of = ([side_of(graph, made[name], 0, bits) for bits in (BITS, 8)] for name in middle.inputs)
+    a, b = (next(filter(None, found), None) for found in of)
+    tail = tail_of(graph, nodes[2:], BITS) or tail_of(graph, nodes[2:], 8)
+    if not a or not b or not tail or a.name == b.name or {a.name, b.name} & {*graph.consts}:
         return None
-    # A limit that no t is beyond is the type's own, which cores have instructions for.
-    low = low if int(t.min()) >> shift < low else tail.out.range[0]
-    high = high if int(t.max()) >> shift > high else tail.out.range[1]
-    return Short(side, tail, Number(m), Number(add), Number(shift), near, Number(low), Number(high))
+    low, high = (int(n) for n in tail.results(np.array([-np.inf, np.inf], np.float32)))
+    form = of_two((a, b), added, *_unit(tail), tail.out.bits, (low, high))
+    rarely = f"mlf_{'add' if added else 'multiply'}_rarely"
+    return Short((a, b), tail, form, rarely) if form else None
+
+
+def _unit(tail: Tail) -> tuple[float, int]:
+    return float(tail.scale), tail.zero_point

@@ -49,7 +49,7 @@ def turned(v: View) -> Kernel | None:
         {
             "loops": [(f"i{k}", dims[k]) for k in others],
             "statements": (),
-            "store": f"mlf_mve_{how}_{name}(y + ({to}), x + ({at}), {apart}, {n});",
+            "store": f"mlf_mve_{how}_{name}(y + {to}, x + {at}, {apart}, {n});",
         },
         around(v),
         cost=math.prod(dims) // n * (8.0 + 4.0 * -(-n // lanes)),

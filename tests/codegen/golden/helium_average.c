@@ -2,6 +2,7 @@
 // tvm target: c -keys=arm_cpu,cpu -mcpu=cortex-m55
 #include "mlf/kernel.h"
 #include "mlf/mve_sums.h"
+#include "mlf/mve_turn.h"
 
 // Choose the section of weights with -DMLF_WEIGHTS='__attribute__((section("...")))'.
 #ifndef MLF_WEIGHTS
@@ -12,13 +13,11 @@
 // Transpose averagepool_1, perm 0 2 3 1
 //   in int8[1x8x5x5]
 //   out int8[1x5x5x8]
-//   by portable.transpose
+//   by helium.turn, estimated at 128 instructions; portable.transpose at 800
 MLF_KERNEL void tvmgen_helium_average_transpose(
     const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
-  for (int32_t i0 = 0; i0 < 25; i0++) {
-    for (int32_t i1 = 0; i1 < 8; i1++) {
-      y[i0 * 8 + i1] = x[i0 + i1 * 25];
-    }
+  for (int32_t i1 = 0; i1 < 8; i1++) {
+    mlf_mve_scatter_near(y + i1, x + i1 * 25, 8, 25);
   }
 }
 
@@ -47,13 +46,11 @@ MLF_KERNEL void tvmgen_helium_average_qlinearaveragepool(const int8_t *x, int8_t
 // Transpose averagepool_1, perm 0 3 1 2
 //   in int8[1x2x2x8]
 //   out int8[1x8x2x2]
-//   by portable.transpose
+//   by helium.turn, estimated at 48 instructions; portable.transpose at 128
 MLF_KERNEL void tvmgen_helium_average_transpose_1(
     const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
-  for (int32_t i0 = 0; i0 < 8; i0++) {
-    for (int32_t i1 = 0; i1 < 4; i1++) {
-      y[i0 * 4 + i1] = x[i0 + i1 * 8];
-    }
+  for (int32_t i1 = 0; i1 < 4; i1++) {
+    mlf_mve_scatter_near(y + i1, x + i1 * 8, 4, 8);
   }
 }
 
@@ -65,13 +62,13 @@ int32_t tvmgen_helium_average___tvm_main__(const void *x_buffer_var, void *quant
 int32_t tvmgen_helium_average___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace) {
   (void)x_buffer_var;
   (void)workspace;
-  // averagepool_1: Transpose, 1x8x5x5 -> 1x5x5x8 int8 (portable.transpose)
+  // averagepool_1: Transpose, 1x8x5x5 -> 1x5x5x8 int8 (helium.turn)
   tvmgen_helium_average_transpose((const int8_t *)x_buffer_var,
                                   (int8_t *)(void *)(workspace + 0));
   // averagepool_1: QLinearAveragePool, 1x5x5x8 -> 1x2x2x8 int8 (helium.average)
   tvmgen_helium_average_qlinearaveragepool((const int8_t *)(void *)(workspace + 0),
                                            (int8_t *)(void *)(workspace + 0));
-  // averagepool_1: Transpose, 1x2x2x8 -> 1x8x2x2 int8 (portable.transpose)
+  // averagepool_1: Transpose, 1x2x2x8 -> 1x8x2x2 int8 (helium.turn)
   tvmgen_helium_average_transpose_1((const int8_t *)(void *)(workspace + 0),
                                     (int8_t *)quantizelinear_2_buffer_var);
   return 0;

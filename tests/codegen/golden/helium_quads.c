@@ -2,6 +2,7 @@
 // tvm target: c -keys=arm_cpu,cpu -mcpu=cortex-m55
 #include "mlf/kernel.h"
 #include "mlf/mve.h"
+#include "mlf/mve_turn.h"
 
 // Choose the section of weights with -DMLF_WEIGHTS='__attribute__((section("...")))'.
 #ifndef MLF_WEIGHTS
@@ -28,13 +29,11 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
 // Transpose conv_3, perm 0 2 3 1
 //   in int8[1x4x6x5]
 //   out int8[1x6x5x4]
-//   by portable.transpose
+//   by helium.turn, estimated at 64 instructions; portable.transpose at 480
 MLF_KERNEL void tvmgen_helium_quads_transpose(
     const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
-  for (int32_t i0 = 0; i0 < 30; i0++) {
-    for (int32_t i1 = 0; i1 < 4; i1++) {
-      y[i0 * 4 + i1] = x[i0 + i1 * 30];
-    }
+  for (int32_t i1 = 0; i1 < 4; i1++) {
+    mlf_mve_scatter_near(y + i1, x + i1 * 30, 4, 30);
   }
 }
 
@@ -80,13 +79,11 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(
 // Transpose conv_3, perm 0 3 1 2
 //   in int8[1x6x5x4]
 //   out int8[1x4x6x5]
-//   by portable.transpose
+//   by helium.turn, estimated at 64 instructions; portable.transpose at 480
 MLF_KERNEL void tvmgen_helium_quads_transpose_1(
     const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
-    for (int32_t i1 = 0; i1 < 30; i1++) {
-      y[i0 * 30 + i1] = x[i0 + i1 * 4];
-    }
+    mlf_mve_gather_near(y + i0 * 30, x + i0, 4, 30);
   }
 }
 
@@ -98,7 +95,7 @@ int32_t tvmgen_helium_quads___tvm_main__(const void *image_buffer_var, void *qua
 int32_t tvmgen_helium_quads___tvm_main__(const void *image_buffer_var, void *quantizelinear_5_buffer_var, uint8_t *workspace) {
   (void)image_buffer_var;
   (void)workspace;
-  // conv_3: Transpose, 1x4x6x5 -> 1x6x5x4 int8 (portable.transpose)
+  // conv_3: Transpose, 1x4x6x5 -> 1x6x5x4 int8 (helium.turn)
   tvmgen_helium_quads_transpose((const int8_t *)image_buffer_var,
                                 (int8_t *)(void *)(workspace + 32));
   // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (helium.quads)
@@ -107,7 +104,7 @@ int32_t tvmgen_helium_quads___tvm_main__(const void *image_buffer_var, void *qua
                                   step1_bias,
                                   step1_scale,
                                   (int8_t *)(void *)(workspace + 0));
-  // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (portable.transpose)
+  // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (helium.turn)
   tvmgen_helium_quads_transpose_1((const int8_t *)(void *)(workspace + 0),
                                   (int8_t *)quantizelinear_5_buffer_var);
   return 0;
