@@ -112,7 +112,9 @@ class _Parser(argparse.ArgumentParser):
             # The dashes, which all have, would make any two short ones alike.
             near = nearest(wrong[1].lstrip("-"), (flag.lstrip("-") for flag in known))
             return near and f"--{near}"
-        elif wrong := re.search(r"invalid choice: '([^']*)' \(choose from ([^)]*)\)", message):
+        if wrong := re.fullmatch(r"unrecognized arguments: ([^-].*)", message):
+            return f"--against {wrong[1]}" if "--against" in self._option_string_actions else ""
+        if wrong := re.search(r"invalid choice: '([^']*)' \(choose from ([^)]*)\)", message):
             return nearest(wrong[1], re.findall(r"[\w.-]+", wrong[2]))
         return ""
 

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 HELP = "compare layer by layer: a quantised model with its float form, a board with the host"
 GROUP = "run"
-CHOICE = "expected either --against FLOAT.onnx or --on BOARD"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar=subject.FILE, type=Path)
     text = "the reference model, in the same format; for an archive any model or archive"
-    add("--against", metavar="FLOAT.onnx", type=Path, help=text)
+    add("--against", metavar="FLOAT", type=Path, help=text)
     add("--on", metavar="BOARD", help="compare this board, or a target's, with this computer")
     add("--inputs", metavar="IN.npz", type=Path, help="samples of either model (a pattern)")
     add("--samples", metavar="N", type=positive, default=None,
@@ -115,7 +114,7 @@ def _entry(args: argparse.Namespace) -> _Asked:
     if implied and not any(manifest.models[m].quantize for e in wanted for m in e.models):
         wanted = [e for e in wanted if subject.has_board(manifest, e)]
         if not wanted:
-            raise MlfError(Problem("MLF0405", CHOICE, str(args.file)))
+            raise MlfError(Problem("MLF0405", _choice(args.file), str(args.file)))
     part, *others = parts_of(manifest, wanted)
     model = manifest.models[part.model]
     quantised = model.quantize is not None
@@ -162,19 +161,26 @@ def _check(args: argparse.Namespace) -> None:
     text = ""
     implied = args.target or subject.is_manifest(args.file)
     if (args.against and args.on) or not (args.against or args.on or implied):
-        text = CHOICE
+        text = _choice(args.file)
     elif args.on == "host" or (args.target == "host" and not (args.against or args.on)):
         text = f"--{'on' if args.on else 'target'} host: the reference is this computer itself"
     if text:
         raise MlfError(Problem("MLF0405", text, str(args.file)))
     if args.sqnr is not None and not args.against and not subject.is_manifest(args.file):
         _refuse_sqnr(args.file)
-    known = MODEL_SUFFIXES + ((".tar",) if subject.is_archive(args.file) else ())
-    if args.against and args.against.suffix not in known:
+    if not args.against:
+        return
+    is_manifest = subject.is_manifest(args.against)
+    if is_manifest or (subject.is_archive(args.against) and not subject.is_archive(args.file)):
         text = f"expected a model, {' or '.join(MODEL_SUFFIXES)}: "
-        is_manifest = subject.is_manifest(args.against)
         text += "name one of this manifest" if is_manifest else "an archive has no layers' results"
         raise MlfError(Problem("MLF0405", text, str(args.against)))
+
+
+def _choice(file: Path) -> str:
+    """What is missing, in the format of this file's own reference."""
+    kind = file.suffix if file.suffix in MODEL_SUFFIXES else ".onnx"
+    return f"expected either --against FLOAT{kind} or --on BOARD"
 
 
 def _refuse_sqnr(file: Path) -> None:

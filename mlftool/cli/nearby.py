@@ -21,6 +21,7 @@ _READ_CODES = (
 _MOST = 5  # names that a help line lists
 _READ = 1000  # entries of a folder that are looked at
 _OURS = (MANIFEST_SUFFIXES, MODEL_SUFFIXES, (".tar",))
+_KINDS = (*_OURS, (".npz",), (".json",))
 
 
 def with_remedy(problem: Problem) -> Problem:
@@ -65,14 +66,26 @@ def _instead(path: Path) -> str:
     folder, kind = path.parent, path.suffix
     if help := _no_folder(path):
         return help
-    names = _names(folder, (kind,))
-    if near := nearest(path.name, names):
+    kinds = next((kinds for kinds in _KINDS if kind in kinds), ())
+    names = _names(folder, kinds or (kind,))
+    near = nearest(path.name, names) or _of_stem(path, names)
+    if not kinds:  # what stands before the suffix may be right
+        alike = [n for n in _names(folder, ("",)) if Path(n).stem == path.stem]
+        meant = path.stem + (nearest(kind, (Path(n).suffix for n in alike)) or kind)
+        near, names = meant if meant in alike else "", alike or names
+    if near:
         return f"did you mean '{path.with_name(near)}'?"
     where = "this folder" if folder == Path() else f"'{folder}'"
     if not names:
         return f"{where} has no {kind} file" if kind else f"{where} has no file"
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     return f"{where} has {', '.join(names[:_MOST])}{more}"
+
+
+def _of_stem(path: Path, names: list[str]) -> str:
+    """The only one that differs in its suffix."""
+    alike = [n for n in names if Path(n).stem == path.stem]
+    return alike[0] if len(alike) == 1 else ""
 
 
 def _names(folder: str | Path, kinds: tuple[str, ...]) -> list[str]:

@@ -349,8 +349,18 @@ def archive_calls(
     ]
     modules = [f":{prefix}{model.name}_module" for model in models]
     name, out = f"{prefix}archive", f"{prefix}{archive.target}.tar"
+    board = manifest.targets.get(archive.target) if has_budget(manifest, archive.target) else None
     calls += [
-        call("mlf_package", name=name, out=out, modules=modules, visibility=[PUBLIC]),
+        call(
+            "mlf_package",
+            name=name,
+            out=out,
+            modules=modules,
+            # What fits on the board, as far as the archive alone says it.
+            max_constants_bytes=board.flash if board else None,
+            max_workspace_bytes=board.ram if board else None,
+            visibility=[PUBLIC],
+        ),
         call(
             "mlf_cc_library",
             name=f"{prefix}{archive.target}",

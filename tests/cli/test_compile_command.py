@@ -104,6 +104,29 @@ def test_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFix
     assert "see 'mlftool" in rest[0]
 
 
+@pytest.mark.parametrize(
+    ("words", "help"),
+    [
+        ("compare a.onnx b.onnx", "did you mean '--against b.onnx'? see 'mlftool compare --help'"),
+        ("size a.tar b.tar", "did you mean '--against b.tar'? see 'mlftool size --help'"),
+        ("profile a.onnx b.onnx", "see 'mlftool profile --help'"),
+    ],
+)
+def test_a_second_file_has_an_option(
+    words: str, help: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == [f"help: {help}"]
+
+
+@pytest.mark.parametrize("kind", ["onnx", "tflite"])
+def test_a_reference_is_asked_for_in_the_models_format(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", f"a.{kind}"]) == 2
+    assert f"expected either --against FLOAT.{kind} or --on BOARD" in capsys.readouterr().err
+
+
 def test_a_missing_option_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """What SAMPLES.npz is, a newcomer does not know."""
     assert main(["quantize", "m.onnx", "-o", "q.onnx"]) == 2

@@ -298,6 +298,9 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--entry digits_int8/host-aot or --entry digits_int8/cortex-m3-aot" in several
     host = ("compare", MANIFEST, "--entry", "gesture_int8", "--target", "host")
     assert "MLF0405" in refused(capsys, *host)
+    for name in (f"{FLOAT.stem}s.onnx", f"{FLOAT.stem}.onx"):
+        err = refused(capsys, "compare", GESTURE, "--against", FLOAT.with_name(name))
+        assert f"help: did you mean '{FLOAT}'?" in err
     assert "name one of this manifest" in refused(capsys, "compare", GESTURE, "--against", MANIFEST)
     of_manifest = ("compare", MANIFEST, "--on", "cortex-m4", "--optimize", "size")
     assert "MLF0405" in refused(capsys, *of_manifest)

@@ -189,6 +189,28 @@ def test_a_limit_of_one_target_fails_there_only(
     assert 'ram_budget = "10240"' in calls["cortex-m4"]  # the compiler is to look for it, too
 
 
+@pytest.mark.parametrize(
+    ("limits", "wanted"),
+    [
+        ("flash: 9KiB, ram: 2KiB", ["max_constants_bytes = 9216", "max_workspace_bytes = 2048"]),
+        ("ram: 2KiB", ["max_workspace_bytes = 2048"]),
+        ("board: '//b:b'", []),
+    ],
+)
+def test_an_archive_keeps_the_limits_of_its_target(
+    folder: Path, limits: str, wanted: list[str]
+) -> None:
+    """As with `mlftool build`; of a target without limits, or without a board, there are none."""
+    text = f"{HEAD}  a: {{model: gesture_int8.onnx}}\n  b: {{model: gesture_int8.onnx}}\n"
+    text += f"targets:\n  own: {{base: cortex-m4, {limits}}}\n  pc: {{base: host, ram: 1}}\n"
+    text += "archives:\n  x: {models: [a, b], target: own}\n  y: {models: [a, b], target: pc}\n"
+    files = packages(load(manifest(text)), "//:models.yaml", "")
+    assert [f for f in files["x/BUILD.bazel"].splitlines() if "max_" in f] == [
+        f"    {line}," for line in wanted
+    ]
+    assert "max_" not in files["y/BUILD.bazel"]
+
+
 def test_what_says_how_memory_is_planned_stays(folder: Path) -> None:
     """A tuned model, and one with a RAM budget of its own, are compiled as they say."""
     Path("t.json").write_text("{}")
