@@ -12,6 +12,7 @@ from mlftool.cli.subject import FILE, add_subject_options, one_subject
 from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import MlfError, Problem
 from mlftool.options import OPTIONS, Switch
+from mlftool.progress import step
 
 if TYPE_CHECKING:
     from mlftool.insight.subject import Subject
@@ -47,8 +48,9 @@ def run(args: argparse.Namespace) -> int:
 
     subject = one_subject(args, args.file)
     vectors, commands = _vectors(args, subject), [_command(args)]
-    found = report.report(subject, args.on, vectors, commands, search=not args.no_curve)
-    page = report.page(found).encode()
+    with step(f"reporting on {subject.name}"):
+        found = report.report(subject, args.on, vectors, commands, search=not args.no_curve)
+        page = report.page(found).encode()
     if args.json:
         printed(as_json(**report.to_json(found)))
     write_atomically(args.output, page)

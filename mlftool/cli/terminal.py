@@ -1,7 +1,7 @@
 """What a person sees beside a command's data: progress, colours, and where in a file a problem is.
 
 All of it goes to stderr. A terminal gets a line that moves once the command takes longer than a
-second, by rich if that is installed; a log gets a line once a step takes longer than five.
+second, by rich if that is installed; a log gets a line after five seconds without one.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class _Steps:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._line = _line_for(terminal)
         self._process = os.getpid()
-        self._since = time.monotonic()
+        self._since = self._spoke = time.monotonic()
 
     def __enter__(self) -> _Steps:
         return self
@@ -284,8 +284,8 @@ class _Steps:
             is_long = now - self._since > SOON_S
             what = ": ".join(s.what for s in steps)
             self._line(f"{what} ({took:.0f} s)" if is_long else "")
-        elif took > LATER_S and not step.told:
-            step.told = True
+        elif now - self._spoke > LATER_S and took > min(SOON_S, LATER_S) and not step.told:
+            step.told, self._spoke = True, now
             print(f"mlftool: {step.what} ...", file=self._terminal.stream, flush=True)
 
 

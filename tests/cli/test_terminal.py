@@ -171,6 +171,21 @@ def test_a_log_gets_a_line_for_what_takes_long(monkeypatch: pytest.MonkeyPatch) 
         assert log.getvalue().splitlines() == wanted
 
 
+def test_a_log_gets_a_line_for_many_short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`report` of 1,000 layers: none of ten steps took five seconds, all of them did."""
+    monkeypatch.setattr(terminal, "LATER_S", 0.5)
+    monkeypatch.setattr(terminal, "SOON_S", 0.05)
+    monkeypatch.setattr(terminal, "BEAT_S", 0.01)
+    log = io.StringIO()
+    with Terminal(log).progress():
+        for k in range(10):
+            with step(f"part {k}"):
+                time.sleep(0.15)
+    said = log.getvalue().splitlines()
+    assert 1 <= len(said) <= 3
+    assert all(re.fullmatch(r"mlftool: part \d \.\.\.", line) for line in said)
+
+
 def test_slow_machines_add_no_lines_to_what_tests_compare(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
