@@ -20,10 +20,7 @@ def sarif(problems: Iterable[Problem]) -> str:
     from mlftool import __version__
 
     found = most(problems)
-    rules = [
-        {"id": code, "shortDescription": {"text": CODES[code]}}
-        for code in dict.fromkeys(p.code for p in found)
-    ]
+    rules = [_rule(code) for code in dict.fromkeys(p.code for p in found)]
     driver = {"name": "mlftool", "version": __version__, "rules": rules}
     run = {
         "tool": {"driver": driver},
@@ -32,6 +29,13 @@ def sarif(problems: Iterable[Problem]) -> str:
     }
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def _rule(code: str) -> dict[str, Any]:
+    """With all that GitHub's code scanning wants of a rule."""
+    help = f"`mlftool explain {code}` has the cause, an example and the remedy."
+    texts = {"shortDescription": CODES[code], "fullDescription": CODES[code], "help": help}
+    return {"id": code, **{key: {"text": text} for key, text in texts.items()}}
 
 
 def listed(problems: Iterable[Problem]) -> str:

@@ -68,7 +68,8 @@ def _instead(path: Path) -> str:
         return help
     kinds = next((kinds for kinds in _KINDS if kind in kinds), ())
     names = _names(folder, kinds or (kind,))
-    near = nearest(path.name, names) or _of_stem(path, names)
+    stem = nearest(path.stem, (Path(n).stem for n in names))  # all have the suffix
+    near = next((n for n in names if stem and Path(n).stem == stem), "")
     if not kinds:  # what stands before the suffix may be right
         alike = [n for n in _names(folder, ("",)) if Path(n).stem == path.stem]
         meant = path.stem + (nearest(kind, (Path(n).suffix for n in alike)) or kind)
@@ -80,12 +81,6 @@ def _instead(path: Path) -> str:
         return f"{where} has no {kind} file" if kind else f"{where} has no file"
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     return f"{where} has {', '.join(names[:_MOST])}{more}"
-
-
-def _of_stem(path: Path, names: list[str]) -> str:
-    """The only one that differs in its suffix."""
-    alike = [n for n in names if Path(n).stem == path.stem]
-    return alike[0] if len(alike) == 1 else ""
 
 
 def _names(folder: str | Path, kinds: tuple[str, ...]) -> list[str]:

@@ -3,7 +3,7 @@
 load(":calls.bzl", "check_call", "check_common", "check_new", "check_plain", "label_of")
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
 load(":checks.bzl", "MODULE_MARK", "info_of")
-load(":common.bzl", "for_hidden")
+load(":common.bzl", "for_alias", "for_hidden")
 load(":cpus.bzl", "HOSTS", "condition", "device_of")
 load(":groups.bzl", "extract_parts")
 load(":labels.bzl", "shown")
@@ -98,7 +98,7 @@ def _mlf_sources_impl(ctx):
     runtime = [ctx.attr._runtime[CcInfo]] if _may_call_runtime(ctx.attr.archive) else []
     return [
         DefaultInfo(files = depset(sources)),
-        OutputGroupInfo(objects = depset([parts.objects])),
+        OutputGroupInfo(headers = depset([parts.headers]), objects = depset([parts.objects])),
         cc_common.merge_cc_infos(direct_cc_infos = [own], cc_infos = runtime),
     ]
 
@@ -231,7 +231,7 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     )
     check_common(name, kwargs)
     check_plain(name, ONE_TARGET, target = target)
-    check_new(name, [name, name + "_sources", name + "_objects"])
+    check_new(name, [name, name + "_sources", name + "_headers", name + "_objects"])
     device = device_of(target, "%s: error[MLF0414]: target" % label_of(name))
     library_of_archive(
         name = name,
@@ -256,6 +256,9 @@ def library_of_archive(name, archive, device, copts, deps, with_objects, kwargs)
       kwargs: dict: more for `cc_library`.
     """
     kwargs = dict(kwargs)
+
+    # With `layering_check` what is written may include headers of `hdrs` only; what is generated includes the runtime's.
+    features = kwargs.pop("features", []) + ["-layering_check"]
     compatible = kwargs.pop("target_compatible_with", []) + _constraints(device)
     _mlf_sources(
         name = name + "_sources",
@@ -269,6 +272,12 @@ def library_of_archive(name, archive, device, copts, deps, with_objects, kwargs)
         }),
         **for_hidden(kwargs)
     )
+    native.filegroup(
+        name = name + "_headers",
+        srcs = [name + "_sources"],
+        output_group = "headers",
+        **for_alias(for_hidden(kwargs))
+    )
     if with_objects:
         _mlf_objects(
             name = name + "_objects",
@@ -280,7 +289,9 @@ def library_of_archive(name, archive, device, copts, deps, with_objects, kwargs)
     cc_library(
         name = name,
         srcs = [name + "_sources"],
+        hdrs = [name + "_headers"],
         copts = MODEL_COPTS + HOSTS.get(device, []) + ["$(%s)" % COPTS_VARIABLE] + copts,
+        features = features,
         # A shared object of one model has no use, and cc_test would make one.
         linkstatic = True,
         target_compatible_with = compatible,

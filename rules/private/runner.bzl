@@ -13,10 +13,12 @@ load(":providers.bzl", "MlfFirmwareInfo", "MlfInfo", "MlfRunnerInfo")
 load(":shared.bzl", "make_shared", "shared_file")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
-# The last two are linked for modules that call the C runtime only.
+# Guard and hooks are linked for modules that call the C runtime only.
 _RUNNER = [
+    Label("//crt:headers"),
     Label("//crt:runner"),
     Label("//crt:runner_guard"),
+    Label("//crt:runner_headers"),
     Label("//rules/settings:platform_hooks"),
 ]
 _BOARD = Label("//crt:board")

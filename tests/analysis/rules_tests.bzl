@@ -9,6 +9,7 @@ load(
     "MlfReportInfo",
     "MlfRunnerInfo",
 )
+load("//rules/private:cc.bzl", "CcInfo")  # buildifier: disable=bzl-visibility
 load("//rules/private:simulation.bzl", "SIMULATION_ATTRS", "simulation_requirements")  # buildifier: disable=bzl-visibility
 load(":analysistest.bzl", "ObservedInfo", "fields_of", "mnemonics", "observing_test", "verdict")
 
@@ -115,6 +116,14 @@ def _report_test_impl(ctx):
     ])
 
 report_test = observing_test(_report_test_impl, title = attr.string(mandatory = True))
+
+def _headers_test_impl(ctx):
+    # Those that code may include which depends on the library, where `layering_check` is on.
+    own = ctx.attr.target[CcInfo].compilation_context.direct_public_headers
+    names = {f.basename: None for f in own}
+    return verdict([("headers", [n for n in ctx.attr.headers if n in names], ctx.attr.headers)])
+
+headers_test = observing_test(_headers_test_impl, headers = attr.string_list(mandatory = True))
 
 def _actions_test_impl(ctx):
     found = mnemonics(ctx.attr.target[ObservedInfo])

@@ -42,7 +42,11 @@ def test_all_formats_have_the_same_problems(
         assert problem["message"] in result["message"]["text"]
         place = f"line={problem['line']},col={problem['column']}"
         assert re.match(rf"::error file=[^,]*,{place},title={problem['code']}::", line)
-    assert {r["id"] for r in run["tool"]["driver"]["rules"]} == {p["code"] for p in problems}
+    rules = run["tool"]["driver"]["rules"]
+    assert {r["id"] for r in rules} == {p["code"] for p in problems}
+    # What GitHub's code scanning shows of a rule, besides its name.
+    texts = ("shortDescription", "fullDescription", "help")
+    assert all(r[key]["text"].endswith(".") for r in rules for key in texts)
 
 
 def test_ten_of_a_kind_and_a_count() -> None:

@@ -15,6 +15,7 @@ from mlftool.cli import main
         ("check valv.onnx", "did you mean 'valve.onnx'?"),
         ("check sub/valv.onnx", "'sub' has pump.onnx"),
         ("profile valv.tar", "did you mean 'valve.tar'?"),
+        ("check no_such_value.onnx", "this folder has valve.onnx"),
         ("inspect other.tar", "this folder has valve.tar"),
         ("check model.tflite", "this folder has valve.onnx"),
         ("check valve.tflite", "did you mean 'valve.onnx'?"),
