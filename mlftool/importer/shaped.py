@@ -64,7 +64,8 @@ def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
             text += f"; {','.join(map(str, limit))} is given, but it has {rank} axes"
         elif rank:
             scope.unbounded[out] = rank
-        given = f"--input-shape {out}:{_example(scope.inferred.get(out))} (input_shapes)"
+        example = ",".join(str(4 + 2 * k) for k in range(_rank(scope.inferred.get(out)) or 2))
+        given = f"--input-shape {out}:{example} (input_shapes)"
         help = f"say how large it gets at most: {given}"
         help = "; or, ".join(filter(None, (help, constants(scope, integers(scope, node)))))
         return Refuse("MLF0206", text, help)
@@ -96,11 +97,6 @@ def _is_static(proto: Any) -> bool:
     dims = proto.tensor_type.shape.dim if proto is not None else ()
     has_shape = proto is not None and proto.tensor_type.HasField("shape")
     return has_shape and all(d.HasField("dim_value") for d in dims)
-
-
-def _example(proto: Any) -> str:
-    """A shape of as many axes as onnx knows of, or of two."""
-    return ",".join(str(4 + 2 * k) for k in range(_rank(proto) or 2))
 
 
 def _rank(proto: Any) -> int:

@@ -51,6 +51,7 @@ def computed(v: View) -> Kernel:
         finish = f"({v.y.dtype.c})mlf_requantize_wide({total}, {scale}, yz[0], {lo}, {hi})"
     store = Store(v, finish, f"p * {c.oc} + oc", "oc")
     given = {n: i for n, i in at.items() if v.has(i)}
+    channel = "oc" if "wz" in given and v.x(given["wz"]).elements > 1 else "0"
     operands = [tensor_operand(v.graph, n, v.core.inputs[i]) for n, i in given.items()]
     if "b" not in given and name == "Conv":
         operands.append(Operand("b", row.c, "const", array=np.zeros(c.oc, row.numpy)))
@@ -64,7 +65,7 @@ def computed(v: View) -> Kernel:
         row=row.c,
         start=literal(0, row),
         zero_point="(int32_t)xz[0]" if "xz" in given else "0",
-        minus=f" - {_of_channel(v, at)}" if "wz" in given else "",
+        minus=f" - (int32_t)wz[{channel}]" if "wz" in given else "",
         onnx=True,
     )
 
@@ -90,10 +91,6 @@ def plain_loops(
         includes=("mlf/kernel.h", *store.includes),
         inplace=store.inplace,
     )
-
-
-def _of_channel(v: View, at: dict[str, int]) -> str:
-    return f"(int32_t)wz[{'oc' if v.x(at['wz']).elements > 1 else 0}]"
 
 
 op(

@@ -46,7 +46,8 @@ def product(
     loops = [(f"i{k}", n) for k, n in enumerate(batch)]
     steps = [grouped(index_text(broadcast_strides(s, batch))) for s in (left, right)]
     target = grouped(index_text(row_major(batch)))
-    store = Store(v, finish, f"({target} * {rows} + m) * {columns} + n", "n")
+    last = "n" if len(v.x(at).shape) > 1 else "m"  # a vector B leaves no columns
+    store = Store(v, finish, f"({target} * {rows} + m) * {columns} + n", last)
     turned = v.attr("transB", 0)
     # An element of the output, and a product.
     each = of_text(finish, v.y.dtype) + times(loop=2, store=1, whole=6)

@@ -170,11 +170,6 @@ op(
 )(copy)
 
 
-def _relay_reshape(s: Site) -> str:
-    """Also Flatten, Squeeze and Unsqueeze: the extents are known."""
-    return s.call("reshape", s.arg(), newshape=list(s.out.shape))
-
-
 def _ones_apart(f: Facts) -> str:
     """Squeeze and Unsqueeze along computed axes have the output that the model declares."""
     count = (f.shape(1) or (None,))[0]
@@ -186,8 +181,11 @@ def _ones_apart(f: Facts) -> str:
 
 
 def _view(name: str, **fields: Any) -> None:
-    fields = {"bounds": of_first, "extents": as_it_is, "relay": _relay_reshape, **fields}
-    op(name, Trait.VIEW, Trait.MOVES_DATA, Trait.ANY_BITS, **fields)(copy)
+    op(
+        *(name, Trait.VIEW, Trait.MOVES_DATA, Trait.ANY_BITS),
+        relay=lambda s: s.call("reshape", s.arg(), newshape=list(s.out.shape)),
+        **{"bounds": of_first, "extents": as_it_is, **fields},
+    )(copy)
 
 
 _view(

@@ -132,7 +132,7 @@ def _stored_pair(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
     given[j] = (b.values if array is None else array).reshape(1, -1)
     kind = Trait.ADDITION if is_a(node, Trait.QUANTISED_SUM) else Trait.MULTIPLICATION
     of = (kind, a, other, unit)
-    return (a.name, b.name), of, key, lambda: results(given, node.attrs, 0).astype(np.int64)
+    return (a.name, b.name), of, key, lambda: np.asarray(results(given, node.attrs, 0), np.int64)
 
 
 def _fixed_pair(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:

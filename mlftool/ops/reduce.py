@@ -389,10 +389,6 @@ def _axes_at_run_time(v: View) -> Kernel:
     )
 
 
-def _along_axes(f: Facts) -> str:
-    return f.has_axes() if f.attrs.get("axes") else ""
-
-
 def _fits_declared(f: Facts) -> str:
     """What is wrong with an output that is declared, as axes are computed, or ""."""
     shape, y, axes = f.x, f.output.shape, f.inputs[1] if len(f.inputs) > 1 else None
@@ -415,7 +411,7 @@ for _name, _member in MEMBERS.items():
         _name,
         *((Trait.ORDER_PRESERVING,) if _member.picks else ()),
         moved=FIRST,
-        checks=(_along_axes, _fits_declared),
+        checks=(lambda f: f.has_axes() if f.attrs.get("axes") else "", _fits_declared),
         older=((13 if _name == "ReduceSum" else 18, attr_to_input("axes", 1)),),
         **{name: getattr(_member, name) for name in PASSED},
     )(reduce)

@@ -61,10 +61,11 @@ def _known(e: Editor, name: str) -> Array | None:
 
 
 def _spread(e: Editor, node: Node, affine: Affine) -> None:
-    rank = len(e.types[node.inputs[0]].shape)
-    shape = (1, -1, *(1,) * (rank - 2))
-    f = e.const(node.outputs[0] + ".factor", affine.factor.astype(np.float32).reshape(shape))
-    a = e.const(node.outputs[0] + ".addend", affine.addend.astype(np.float32).reshape(shape))
+    x = e.types[node.inputs[0]]
+    shape = (1, -1, *(1,) * (len(x.shape) - 2))
+    real = np.result_type(np.float32, x.dtype.numpy)  # doubles keep their digits
+    f = e.const(node.outputs[0] + ".factor", affine.factor.astype(real).reshape(shape))
+    a = e.const(node.outputs[0] + ".addend", affine.addend.astype(real).reshape(shape))
     scaled = e.fresh(node.outputs[0] + ".scaled", e.types[node.outputs[0]])
     e.substitute(
         [node],

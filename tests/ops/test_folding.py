@@ -236,6 +236,16 @@ def depth_to_space(draw: Draw, rng: np.random.Generator) -> Call:
     return [x], {"blocksize": block, "mode": draw(st.sampled_from(("DCR", "CRD")))}, 1
 
 
+@makes("Unique")
+def unique(draw: Draw, rng: np.random.Generator) -> Call:
+    """Slices of few different numbers, some of which are equal."""
+    extents = draw(st.lists(st.integers(1, 5), min_size=0, max_size=3))
+    x = rng.integers(0, 2, extents).astype(draw(st.sampled_from((np.float32, np.int64, np.int8))))
+    axis = draw(st.sampled_from((None, *range(-x.ndim, x.ndim))))
+    along = {} if axis is None else {"axis": axis}
+    return [x], {"sorted": draw(st.integers(0, 1)), **along}, 4
+
+
 @pytest.mark.parametrize("op", MAKERS)
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(data=st.data())

@@ -162,3 +162,17 @@ def test_division_by_zero_stays(tmp_path: Path) -> None:
     y = contraction(net, "Conv", False)
     zero = np.array([0, 1, 2, 3, 4, 5.0]).reshape(C, 1, 1)
     assert "Div" in operators(folded(net.model(net.node("Div", y, net.const(zero, np.float32)))))
+
+
+def test_doubles_keep_their_digits(tmp_path: Path) -> None:
+    """Where there is no contraction that takes the factor and the addend."""
+    net = Net()
+    values = [net.const(RNG(k).uniform(0.5, 2, C), np.float64) for k in range(3, 7)]
+    x = net.input("x", np.float64, (2, C, 3))
+    proto = net.model(net.node("BatchNormalization", x, *values))
+    job = Job(proto, random_feeds(proto, 1))
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
+    for got, want in zip(job.results, onnxruntime_float(proto, job.feeds), strict=True):
+        for name, value in want.items():
+            assert relative_error(got[name], value) <= 1e-12  # epsilon is a float
