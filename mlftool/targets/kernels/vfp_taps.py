@@ -18,7 +18,7 @@ from mlftool.targets.kernels.vfp import float_modes
 LANES, MOST = 4, 8  # channels at a time
 
 
-@float_modes(21.0, 13.0, "size pipelined")
+@float_modes(21.0, 13.0, "pipelined")
 def taps(v: View, mode: str, each: float) -> Kernel | None:
     """With functions of a float mode; `each`: instructions for a tap of eight channels. In exact
     mode fewer instructions on every core, but not fewer cycles where a single load takes one."""
@@ -61,6 +61,7 @@ def in_taps(
         macs=c.macs,
         includes=(header, *store.includes),
         inplace=store.inplace,
+        parametric=True,
     )
 
 
