@@ -330,8 +330,7 @@ def reach(c: Contraction, q: Quantisation) -> int:
 
 def span(c: Contraction) -> int:
     """The largest difference of two inputs."""
-    lowest, highest = c.v.x(0).dtype.range
-    return highest - lowest
+    return int(np.ptp(c.v.x(0).dtype.range))
 
 
 def requantize(
@@ -344,14 +343,12 @@ def requantize(
         return f"((float){acc} * {scale})"
     wide = largest(c, q).max(initial=0) >= 2**31
     if q.rounding is not Rounding.EVEN:
-        # TensorFlow Lite's sums of 32 bits wrap around.
-        acc = f"(int32_t){acc}" if wide and q.rounding is Rounding.TWICE else acc
-        return f"{q.rounding.function}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
+        cast = "(int32_t)" if wide and q.rounding is Rounding.TWICE else ""  # TFLite's sums wrap
+        return f"{q.rounding.function}({cast}{acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
     if wide:
         return f"mlf_quantize((float){acc} * {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
-    narrow = "mlf_requantize_here" if here else "mlf_requantize"
-    name = narrow if is_narrow(c, q) else "mlf_requantize_wide"
-    return f"{name}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
+    form = ("_here" if here else "") if is_narrow(c, q) else "_wide"
+    return f"mlf_requantize{form}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
 
 
 def is_narrow(c: Contraction, q: Quantisation) -> bool:

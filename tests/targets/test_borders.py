@@ -58,3 +58,33 @@ def test_negative_scales(tmp_path: Path) -> None:
         for job in jobs:
             for name, exact in zip((dense, depthwise, product), sums, strict=True):
                 np.testing.assert_array_equal(job.results[k][name], stored(exact, SCALE))
+
+
+def test_weights_of_the_least_value(tmp_path: Path) -> None:
+    """Two channels share a halfword: with the least weight above there is room for one that is 128
+    more, which a byte does not hold."""
+    rng, net, cases = np.random.default_rng(2), Net(), []
+    for k, (channels, pixels, kernel) in enumerate(((4, 5, 1), (3, 1, 1), (8, 6, 3), (24, 1, 1))):
+        w = rng.integers(0, 256, (channels, 8, kernel, kernel)).astype(np.uint8)
+        w[::2] //= 2  # of all pairs the first channel is never above the middle
+        w[:, 0], w[1::2, 1] = 0, 255
+        size = (1, pixels) if kernel == 1 else (pixels, pixels)
+        x = net.input(f"x{k}", np.int8, (1, 8, *size))
+        given = net.const(np.float32(0.01)), net.const(np.int8(X_ZERO))
+        of_w = net.const(np.float32(1)), net.const(np.uint8(k and 7))
+        of_y = net.const(np.float32(40)), net.const(np.int8(Y_ZERO))
+        y = net.node("QLinearConv", x, *given, net.const(w), *of_w, *of_y)
+        cases.append((x, y, w.astype(np.int64) - (k and 7), (1, 8, *size)))
+    feeds = [{x: rng.choice([-128, 127], shape).astype(np.int8) for x, _, _, shape in cases}]
+    model = net.model(*(y for _, y, _, _ in cases))
+    jobs = [Job(model, feeds, core, f"m{k}") for k, core in enumerate(CORES)]
+    run_jobs(jobs, tmp_path)
+    assert [job.failure for job in jobs] == [""] * len(jobs)
+    for x, y, w, _ in cases:
+        windows = np.lib.stride_tricks.sliding_window_view(
+            feeds[0][x][0] - np.int64(X_ZERO), w.shape[2:], (1, 2)
+        )
+        sums = np.einsum("cyxij,ocij->oyx", windows, w)[None]
+        for job in jobs:
+            want = stored(sums, np.float32(0.01) / np.float32(40))
+            np.testing.assert_array_equal(job.results[0][y], want, f"{job.target} {y}")

@@ -60,20 +60,20 @@ def paired(
     """[OC/width, K/4, width/2, 2] words of two halfwords 256 * w1 + w0: two products of two of the
     `channels`. None if a halfword cannot hold that, or a sum with w1 its 24 bits."""
     w = c.weights.reshape(c.oc, -1)
-    w = w + _raised(c)[:, None] if weights_zero(q) else w
+    w = (w + _raised(c)[:, None]).astype(np.int8) if weights_zero(q) else w
     return paired_of(w[channels], c.v.x(0).dtype.range, width, ordered)
 
 
 def _raised(c: Contraction) -> Array:
-    """int8 [output channel]: what is added to weights, which have a zero point, before they are
-    paired. A halfword with -128 above has no room for less than 0 below: one is added above or, if
-    that is too much for 127, what it takes below."""
+    """int16 [output channel]: what is added to weights, which have a zero point, before they are
+    paired, at most 128. A halfword with -128 above has no room for less than 0 below: one is added
+    above or, if that is too much for 127, what it takes below."""
     w = pad_rows(c.weights.reshape(c.oc, -1), 2)
     low, high = w[::2].astype(np.int16), w[1::2]
     above = (high.min(axis=1) == -128) & (high.max(axis=1) < 127)
     missing = np.where((high == -128) & ~above[:, None], -low, 0).max(axis=1)
     below = np.where(low.max(axis=1) + missing <= 127, np.maximum(missing, 0), 0)
-    return np.stack([below, above], axis=1).reshape(-1)[: c.oc].astype(np.int8)
+    return np.stack([below, above], axis=1).reshape(-1)[: c.oc].astype(np.int16)
 
 
 def zeros_of(c: Contraction, q: Quantisation, width: int, are_paired: bool = True) -> Array | None:

@@ -70,7 +70,7 @@ def _bytes_of(v: View, depthwise: bool, grouped: bool, signed: bool, totals: boo
 
 def _may_be_less(c: Contraction, q: Quantisation) -> bool:
     """Whether all weights have one zero point, and sums with weights as they are stored, or with
-    up to 127 more, fit int32."""
+    up to 128 more, fit int32."""
     positive, negative = halves(c, replace(q, w_zero_point=np.zeros(1, np.int32)))
     sums = np.abs(folded_bias(c, q)) + 2**8 * (positive - negative + 128 * c.depth)
     return bool(np.ptp(q.w_zero_point) == 0 and np.all(sums < 2**31))
