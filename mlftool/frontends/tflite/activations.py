@@ -235,8 +235,11 @@ def gelu(s: Site) -> None:
     if row == "float32":
         s.add("Gelu", (s.name(),), s.out(), {"approximate": "tanh" if near else "none"})
         return
-    s.expect(row == "int8", f"{row}; supported: float32, int8")
-    _through_floats(s, _gelu_by_tanh if near else _gelu_by_erfc)
+    function = _gelu_by_tanh if near else _gelu_by_erfc
+    if row == "int8":
+        _through_floats(s, function)
+    else:
+        _through_lines(s, "GELU", lambda v: float(function(_f32([v]))[0]))
 
 
 def _gelu_by_erfc(v: Array) -> Array:
@@ -244,6 +247,7 @@ def _gelu_by_erfc(v: Array) -> Array:
     return np.asarray(_f32(0.5) * v * _f32([math.erfc(r) for r in root.tolist()]))
 
 
+@np.errstate(over="ignore")  # of scales that no network has
 def _gelu_by_tanh(v: Array) -> Array:
     one, by = _f32(1), _f32(math.sqrt(2 / math.pi))
     inner = by * v * (one + _f32(0.044715) * v * v)
@@ -257,7 +261,7 @@ def _f32(values: Any) -> Any:
 def _through_floats(s: Site, function: Callable[[Array], Array]) -> None:
     """The table of a function of float32, in the order of TensorFlow Lite's operations."""
     x, y = s.x(), s.y()
-    with np.errstate(over="ignore"):  # also of scales that no network has
+    with np.errstate(over="ignore"):  # as above
         made = function(_f32(s.scale(x)) * _f32(centred(s))) * (_f32(1) / _f32(s.scale(y)))
     made = np.clip(made, -(2.0**20), 2.0**20)  # more than any integer of 8 bits, and no infinity
     rounded = np.sign(made) * np.floor(np.abs(made.astype(np.float64)) + 0.5)
@@ -278,23 +282,25 @@ def logarithm(s: Site) -> None:
 
 
 def _of_float32_or_integers(s: Site, op: str, function: Callable[[Array], Array]) -> None:
-    x, y, row = same_type(s)
+    _, _, row = same_type(s)
     if row == "float32":
         s.add(op, (s.name(),), s.out())
     elif row == "int8":
         _through_floats(s, lambda v: _f32(function(v.astype(np.float64))))
     else:
-        s.expect(s.zero(x) == 0 == s.zero(y), "a zero point of int16; expected 0")
+        _through_lines(s, op, lambda v: float(function(np.array([v]))[0]))
 
-        def at(v: float) -> float:
-            return float(function(np.array([v]))[0])
 
-        given, made = s.scale(x) * 2.0**16, s.scale(y) * 2.0**16
-        largest = max(abs(at(-given / 2)), abs(at(given / 2)), 1) / s.scale(y)
-        fits = max(given, made, largest) < float(np.finfo(np.float32).max)
-        s.expect(fits, f"scales {s.scale(x):g} and {s.scale(y):g}; {op} leaves float32 with them")
-        table = fixed.between(at, s.scale(x), s.zero(x), s.scale(y))
-        s.add("mlf.Between", (s.name(), s.const(table, what="table")), s.out())
+def _through_lines(s: Site, op: str, at: Callable[[float], float]) -> None:
+    """A function of floats of int16, by 512 lines."""
+    x, y = s.x(), s.y()
+    s.expect(s.zero(x) == 0 == s.zero(y), "a zero point of int16; expected 0")
+    given, made = s.scale(x) * 2.0**16, s.scale(y) * 2.0**16
+    largest = max(abs(at(-given / 2)), abs(at(given / 2)), 1) / s.scale(y)
+    fits = max(given, made, largest) < float(np.finfo(np.float32).max)
+    s.expect(fits, f"scales {s.scale(x):g} and {s.scale(y):g}; {op} leaves float32 with them")
+    table = fixed.between(at, s.scale(x), s.zero(x), s.scale(y))
+    s.add("mlf.Between", (s.name(), s.const(table, what="table")), s.out())
 
 
 @operator("ABS")

@@ -45,6 +45,7 @@ class Tensor:
     problem: str = ""  # why it cannot be read; only what uses it is refused
     unusable: str = ""  # why its scales and zero points cannot be used
     unsigned: bool = False  # uint8 in the file, where its elements and zero point are 128 more
+    open: bool = False  # an extent was unknown when it was converted, and is 1 in the file
     pairs: bool = False  # complex64 in the file: real and imaginary parts along a further last axis
 
     @property

@@ -10,6 +10,11 @@ from mlftool.frontends.tflite.site import Site, operator
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 
+# What makes a converter write the extents that it otherwise computes at run time.
+FIXED = (
+    "convert it with a known batch: keras.Input(shape, batch_size=1), or tf.TensorSpec([1, ...])"
+)
+
 
 def axis_of(s: Site, axis: int, tensor: Tensor) -> int:
     """A non-negative axis. Raises RefusedError if `tensor` does not have it."""
@@ -37,7 +42,9 @@ def alike(s: Site, *tensors: Tensor) -> None:
 
 
 def made_shape(s: Site, shape: tuple[int, ...]) -> None:
-    s.expect(shape == s.y().type.shape, f"an output {s.y().type}; expected the shape {shape}")
+    y = s.y()
+    fits = shape == y.type.shape
+    s.expect(fits, f"an output {y.type}; expected the shape {shape}", FIXED if y.open else "")
 
 
 @operator("RESHAPE", "SQUEEZE", "EXPAND_DIMS", takes_complex=True)
@@ -45,7 +52,8 @@ def reshape(s: Site) -> None:
     """The output's shape counts; other inputs and options only repeat it."""
     x, y = s.x(), s.y()
     alike(s, x)
-    s.expect(x.type.elements == y.type.elements, f"an output {y.type} for {x.type}")
+    fits = x.type.elements == y.type.elements
+    s.expect(fits, f"an output {y.type} for {x.type}", FIXED if y.open else "")
     s.reshaped(s.name(), y.type.shape, s.out())
 
 

@@ -264,7 +264,9 @@ class _Reader:
             problem = "element type INT4, which only constants have"
         quantised, why = self.quantised(t.Quantization(), type_, name)
         variable, nibbles = bool(t.IsVariable()), number == INT4
-        return Tensor(name, type_, data, quantised, variable, nibbles, problem, why, pairs=pairs)
+        open_ = any(n < 0 for n in self.numbers(t, "ShapeSignature", "extents"))
+        parts = (name, type_, data, quantised, variable, nibbles, problem, why)
+        return Tensor(*parts, open=open_, pairs=pairs)
 
     def type_name(self, number: int) -> str:
         for name, value in vars(self.tables.TensorType).items():

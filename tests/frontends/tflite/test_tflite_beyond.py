@@ -166,6 +166,23 @@ def test_gelu_has_the_bytes_of_litert() -> None:
     assert hashlib.sha256(b"".join(made)).hexdigest()[:32] == GELU
 
 
+# The same of int16 in LiteRT 2.3.
+GELU_OF_INT16 = "947e46f490ad7c23b4832652f684e6b9"
+
+
+def gelu_of_int16(rng: np.random.Generator) -> Iterator[Case]:
+    for scale in (0.0001, 0.0009, 2.0**-12):
+        x, y = (T("", (400,), "int16", scale * by, 0) for by in (1, 0.6))
+        for near in (False, True):
+            yield Case("GELU", [x], [y], "GeluOptions", {"Approximate": near})
+
+
+def test_gelu_of_int16_has_the_bytes_of_litert() -> None:
+    made, _ = results([*gelu_of_int16(np.random.default_rng(0))])
+    found = hashlib.sha256(b"".join(y.tobytes() for y in made)).hexdigest()[:32]
+    assert found == GELU_OF_INT16
+
+
 def test_gelu_of_floats() -> None:
     x = np.linspace(-6, 6, 256, dtype=np.float32)[None]
     erf = np.array([math.erf(v) for v in (x[0] * math.sqrt(0.5)).tolist()])

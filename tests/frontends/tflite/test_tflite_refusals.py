@@ -82,6 +82,20 @@ def test_complex_numbers_are_taken_apart_first() -> None:
     assert "COMPLEX64" in str(refused(model(whole, part)))
 
 
+def test_extents_that_the_converter_did_not_know() -> None:
+    """It writes 1 in their place. The help says how it knows them; not where it knew all."""
+    ends = T("ends", (2,), "int32", data=[1, 8])
+    zeros, ones = (T(n, (2,), "int32", data=[k, k]) for n, k in (("zeros", 0), ("ones", 1)))
+    for signature in ((-1, -1), None):
+        y = T("y", (1, 3), "float32", signature=signature)
+        window = Op("STRIDED_SLICE", (0, 1, 2, 3), (4,), "StridedSliceOptions")
+        view = Op("RESHAPE", (0,), (4,))
+        for op in (window, view):
+            sub = Sub([floats("x", 1, 8), zeros, ends, ones, y], [op], (0,), (4,))
+            (problem,) = refused(model(sub)).problems
+            assert ("batch_size=1" in problem.help) == (signature is not None)
+
+
 def test_the_command_line_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "m.tflite"
     file.write_bytes(chain(["BITCAST"]))

@@ -33,6 +33,7 @@ class T:
     data: Any = None
     variable: bool = False
     bytes: bytes | None = None  # in place of the data's own
+    signature: Sequence[int] | None = None  # the shape, with -1 for what is known only at run time
 
 
 @dataclass(frozen=True)
@@ -121,11 +122,13 @@ class _Writer:
                 "QuantizationParameters", {**parts, "QuantizedDimension": t.axis}
             )
         name, shape = self.b.CreateString(t.name), self._numbers(t.shape, "int32")
+        signature = None if t.signature is None else self._numbers(t.signature, "int32")
         return self._table(
             "Tensor",
             {
                 "Shape": shape, "Type": TYPES[t.type], "Buffer": buffer, "Name": name,
                 "Quantization": quantised, "IsVariable": t.variable,
+                "ShapeSignature": signature,
             },
         )  # fmt: skip
 
