@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from mlftool.frontends.tflite.arithmetic import WIDE
-from mlftool.frontends.tflite.contractions import rank
+from mlftool.frontends.tflite.contractions import FIRST, LAST, rank
 from mlftool.frontends.tflite.movement import alike, integers, made_shape, numbers, taken
 from mlftool.frontends.tflite.site import FLOAT, INTEGERS, Site, away, operator
 from mlftool.frozen import replace
@@ -103,6 +103,22 @@ def _between(i: int, n: int, out: int, align: bool, half: bool) -> tuple[int, in
     low = max(int(at / 1024), 0)
     high = min(int((at + 1023) / 1024), n - 1)
     return min(low, n - 1), high, at - 1024 * low
+
+
+@operator("LOCAL_RESPONSE_NORMALIZATION")
+def local_response_normalization(s: Site) -> None:
+    """float32, as LiteRT."""
+    x, radius = s.x(), s.option("radius")
+    rank(s, 4, x)
+    alike(s, x)
+    made_shape(s, x.type.shape)
+    s.expect(x.type.dtype.name == "float32", f"{x.stored}; supported: float32")
+    s.expect(0 <= radius < 2**15, f"a radius of {radius}")
+    size = 2 * radius + 1
+    attrs = {"size": size, "alpha": s.option("alpha") * size}  # a mean in ONNX
+    attrs |= {name: s.option(name) for name in ("beta", "bias")}
+    turned = s.turned(s.name(), FIRST)
+    s.turned(s.add("LRN", (turned,), s.draft.types[turned], attrs), LAST, s.out())
 
 
 def _blocks(s: Site) -> tuple[list[int], Array]:

@@ -514,3 +514,17 @@ def test_spectra(shape: tuple[int, ...]) -> None:
         (got,) = load_host(compile_modules([spec]), optimise="-O0")({"x": x}).values()
         want = parts[kind](np.fft.rfft2(x if x.ndim > 1 else x[None], lengths)).reshape(-1)
         np.testing.assert_allclose(got, want, atol=1e-5 * np.abs(want).max())
+
+
+@pytest.mark.parametrize(("radius", "beta"), [(0, 0.5), (2, 0.75), (7, 1.0)])
+def test_local_response_normalization(radius: int, beta: float) -> None:
+    """As TensorFlow and LiteRT's default kernels; its reference kernels leave out a channel."""
+    x = T("", (2, 3, 2, 6), "float32")
+    options = {"Radius": radius, "Alpha": 0.3, "Beta": beta, "Bias": 1.5}
+    case = Case(
+        "LOCAL_RESPONSE_NORMALIZATION", [x], [x], "LocalResponseNormalizationOptions", options
+    )
+    (made,), ((given,),) = results([case])
+    near = [given[..., max(0, c - radius) : c + radius + 1] for c in range(6)]
+    total = np.stack([(part.astype(np.float64) ** 2).sum(-1) for part in near], -1)
+    np.testing.assert_allclose(made, given / (1.5 + 0.3 * total) ** beta, rtol=1e-5)
