@@ -9,10 +9,9 @@ on how it is written: a new comment changes no package.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from mlftool.errors import MlfError, Problem
@@ -26,39 +25,13 @@ from mlftool.manifest.entries import (
     ram_goal,
 )
 from mlftool.manifest.quantize import cost_target
+from mlftool.manifest.starlark import call, constant, loaded
 from mlftool.options import OPTIONS
 from mlftool.runtime.boards import BOARDS
 
 BUILD_FILES = ("BUILD.bazel", "BUILD")
 HEADER = "# Written from a manifest by mlftool.manifest.bazel; edit the manifest instead.\n\n"
 PUBLIC = "//visibility:public"
-
-
-def literal(value: object, indent: str = "    ") -> str:
-    """`value` as Starlark, laid out as buildifier does."""
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, dict):
-        rows = [f"{json.dumps(k)}: {literal(v, indent + '    ')}" for k, v in value.items()]
-        return _block("{", rows, "}", indent)
-    if isinstance(value, list | tuple):
-        if len(value) == 1:
-            return f"[{literal(value[0], indent)}]"
-        return _block("[", [literal(item, indent + "    ") for item in value], "]", indent)
-    return repr(value)
-
-
-def _block(start: str, rows: list[str], end: str, indent: str) -> str:
-    if not rows:
-        return start + end
-    return start + "".join(f"\n{indent}    {row}," for row in rows) + f"\n{indent}{end}"
-
-
-def call(rule: str, **attributes: object) -> str:
-    """One call of a rule; attributes without value are left out, in buildifier's order."""
-    given = {k: v for k, v in attributes.items() if v not in (None, "", (), [], {})}
-    order = sorted(given, key=lambda k: (k != "name", k != "size", k))
-    return rule + "(" + "".join(f"\n    {k} = {literal(given[k])}," for k in order) + "\n)\n"
 
 
 class Labels:
@@ -270,13 +243,6 @@ def measured(manifest: Manifest, model: Model) -> list[str]:
     return [name for name, target, _ in places if base_target(manifest, target) in SIMULATED]
 
 
-def loaded(rules: str, calls: Sequence[str]) -> str:
-    """A load of every rule that is called, and the calls."""
-    names = sorted({text.partition("(")[0] for text in calls})
-    quoted = ", ".join(json.dumps(name) for name in names)
-    return f'load("{rules}//rules:defs.bzl", {quoted})\n\n' + "\n".join(calls)
-
-
 def shapes(model: Model) -> dict[str, str]:
     """The model's input shapes as mlf_compile takes them."""
     return {name: ",".join(map(str, shape)) for name, shape in model.input_shapes.items()}
@@ -391,14 +357,6 @@ def index(manifest: Manifest) -> str:
         + constant("REPORTS", "measurements", [f"{label}_report" for label in reports])
         + constant("FACTS", "figures to compare builds by", [f"{t[0]}.facts" for t in tests])
     )
-
-
-def constant(name: str, comment: str, value: object) -> str:
-    """A documented constant; labels are resolved in this repository, wherever it is loaded."""
-    text = literal(value, "")
-    if isinstance(value, list):
-        text = f"[str(Label(label)) for label in {text}]"
-    return f"# {comment}\n{name} = {text}\n\n"
 
 
 # Where tests can run: this machine and the boards that QEMU simulates.

@@ -16,14 +16,13 @@ from mlftool.manifest.bazel import (
     BUILD_FILES,
     Labels,
     archive_calls,
-    call,
     check_boards,
     check_budgets,
     check_files,
-    loaded,
     measured,
     model_calls,
 )
+from mlftool.manifest.starlark import call, loaded
 
 ROOTS = ("MODULE.bazel", "REPO.bazel", "WORKSPACE.bazel", "WORKSPACE")
 TEST = "up_to_date_test"
