@@ -15,7 +15,7 @@ ROOT = Path(__file__).absolute().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from mlftool.codegen.executors import EXECUTORS  # noqa: E402
-from mlftool.manifest.bazel import literal  # noqa: E402
+from mlftool.manifest.starlark import literal  # noqa: E402
 from mlftool.options import (  # noqa: E402
     FILES,
     OPTIONS,

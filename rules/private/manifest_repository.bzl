@@ -18,6 +18,7 @@ READER_FILES = [
     "reader.py",
     "records.py",
     "reference.py",
+    "starlark.py",
     "targets.py",
     "together.py",
     "written.py",
