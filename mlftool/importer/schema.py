@@ -26,6 +26,7 @@ from mlftool.ops.base import Signature, known
 _KINDS: Mapping[str, int] = dict(AttributeProto.AttributeType.items())
 Option = OpSchema.FormalParameterOption
 _MANY = 2**31 - 1  # onnx's number of inputs where any number will do
+NEWEST = 2**31 - 1  # an opset whose operators are the newest that onnx knows
 # Integers that mean yes or no. Of any other number one implementation thinks this, another that.
 _FLAGS = {
     *("align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "center_point_box"),
@@ -57,8 +58,14 @@ def misfit(node: NodeProto, opset: int) -> str:
         record = known(op_name(node))
         text = _unlike(node, record.signature) if record and record.signature else ""
         return text or (_flags(node) if domain == "com.microsoft" else "")
-    schema = onnx.defs.get_schema(node.op_type, opset, domain)
+    schema = schema_of(node.op_type, opset, domain)
     return _count(node, schema) or (_flags(node) if not domain else "") or _attributes(node, schema)
+
+
+@cache
+def schema_of(op: str, opset: int, domain: str) -> OpSchema:
+    """The standard's, which onnx makes an object of anew each time that it is asked."""
+    return onnx.defs.get_schema(op, opset, domain)
 
 
 def _is_known(node: NodeProto, opset: int) -> bool:
@@ -167,16 +174,13 @@ def mistyped(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> st
     domain = domain_of(node)
     if not _is_known(node, opset):
         return _flags(node) if domain == "com.microsoft" else ""
-    schema = onnx.defs.get_schema(node.op_type, opset, domain)
-    variables = {c.type_param_str for c in schema.type_constraints}
+    variables = _variables(node.op_type, opset, domain)
     bound: dict[str, tuple[str, TensorType]] = {}
     for k, name in enumerate(node.input):
-        formal = schema.inputs[min(k, len(schema.inputs) - 1)] if schema.inputs else None
-        if formal is None or not name or name not in types or formal.type_str not in variables:
+        variable = variables[min(k, len(variables) - 1)] if variables else ""
+        if not variable or not name or name not in types:
             continue
-        if formal.option == Option.Variadic and not formal.is_homogeneous:
-            continue
-        other, type_ = bound.setdefault(formal.type_str, (name, types[name]))
+        other, type_ = bound.setdefault(variable, (name, types[name]))
         if type_.dtype != types[name].dtype:
             return (
                 f"inputs '{other}' and '{name}' are {type_.dtype} and {types[name].dtype}; "
@@ -185,14 +189,27 @@ def mistyped(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> st
     return ""
 
 
+@cache
+def _variables(op: str, opset: int, domain: str) -> tuple[str, ...]:
+    """Of each input the type variable that all of its values share, or ""."""
+    schema = schema_of(op, opset, domain)
+    known = {c.type_param_str for c in schema.type_constraints}
+    return tuple(
+        f.type_str
+        if f.type_str in known and (f.option != Option.Variadic or f.is_homogeneous)
+        else ""
+        for f in schema.inputs
+    )
+
+
 def untaken(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> str:
     """Which input has an element type that the operator does not take, or "": for operators of
     which onnx's inference is not asked."""
     if not _is_known(node, opset):
         return ""
-    schema = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
+    formals = schema_of(node.op_type, opset, domain_of(node)).inputs
     for k, name in enumerate(node.input):
-        formal = schema.inputs[min(k, len(schema.inputs) - 1)]
+        formal = formals[min(k, len(formals) - 1)]
         if name in types and f"tensor({_onnx_name(types[name])})" not in formal.types:
             expected = ", ".join(sorted(t[7:-1] for t in formal.types))
             return f"input '{name}' is {types[name].dtype}; expected {expected}"
