@@ -14,15 +14,7 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.importer.interface import completed
 from mlftool.importer.protos import first_line, type_name, type_proto
-from mlftool.importer.schema import (
-    NEWEST,
-    is_own,
-    mistyped,
-    opset_of,
-    result_types,
-    schema_of,
-    untaken,
-)
+from mlftool.importer.schema import is_own, mistyped, opset_of, result_types, schema_of, untaken
 from mlftool.importer.structure import has_shape, without_unread
 from mlftool.importer.tensors import too_large
 from mlftool.ir import dtype
@@ -69,7 +61,7 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
     if not onnx.defs.has(node.op_type, opset, domain_of(node)):  # in a body that was not walked
         raise Refuse("MLF0301", f"opset {opset} has no such operator")
     schema = schema_of(node.op_type, opset, domain_of(node))
-    newest = schema_of(node.op_type, NEWEST, domain_of(node))
+    newest = schema_of(node.op_type, domain=domain_of(node))
     found = _asked(scope, node, schema, types, data)
     if isinstance(found, str) or not all(map(has_shape, found.values())):
         # Older records take fewer types, and leave shapes open that the newest infers.

@@ -25,8 +25,8 @@ from mlftool.ops.base import Signature, known
 
 _KINDS: Mapping[str, int] = dict(AttributeProto.AttributeType.items())
 Option = OpSchema.FormalParameterOption
+schema_of = cache(onnx.defs.get_schema)  # which makes an object of it each time that it is asked
 _MANY = 2**31 - 1  # onnx's number of inputs where any number will do
-NEWEST = 2**31 - 1  # an opset whose operators are the newest that onnx knows
 # Integers that mean yes or no. Of any other number one implementation thinks this, another that.
 _FLAGS = {
     *("align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "center_point_box"),
@@ -62,15 +62,8 @@ def misfit(node: NodeProto, opset: int) -> str:
     return _count(node, schema) or (_flags(node) if not domain else "") or _attributes(node, schema)
 
 
-@cache
-def schema_of(op: str, opset: int, domain: str) -> OpSchema:
-    """The standard's, which onnx makes an object of anew each time that it is asked."""
-    return onnx.defs.get_schema(op, opset, domain)
-
-
 def _is_known(node: NodeProto, opset: int) -> bool:
-    in_range = 0 < opset < 2**31  # of C's int
-    return in_range and bool(onnx.defs.has(node.op_type, opset, domain_of(node)))
+    return 0 < opset < 2**31 and bool(onnx.defs.has(node.op_type, opset, domain_of(node)))
 
 
 def _unlike(node: NodeProto, signature: Signature) -> str:
@@ -174,32 +167,22 @@ def mistyped(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> st
     domain = domain_of(node)
     if not _is_known(node, opset):
         return _flags(node) if domain == "com.microsoft" else ""
-    variables = _variables(node.op_type, opset, domain)
+    schema = schema_of(node.op_type, opset, domain)
+    variables, formals = {c.type_param_str for c in schema.type_constraints}, schema.inputs
     bound: dict[str, tuple[str, TensorType]] = {}
     for k, name in enumerate(node.input):
-        variable = variables[min(k, len(variables) - 1)] if variables else ""
-        if not variable or not name or name not in types:
+        formal = formals[min(k, len(formals) - 1)] if formals else None
+        if formal is None or not name or name not in types or formal.type_str not in variables:
             continue
-        other, type_ = bound.setdefault(variable, (name, types[name]))
+        if formal.option == Option.Variadic and not formal.is_homogeneous:
+            continue
+        other, type_ = bound.setdefault(formal.type_str, (name, types[name]))
         if type_.dtype != types[name].dtype:
             return (
                 f"inputs '{other}' and '{name}' are {type_.dtype} and {types[name].dtype}; "
                 "expected one type"
             )
     return ""
-
-
-@cache
-def _variables(op: str, opset: int, domain: str) -> tuple[str, ...]:
-    """Of each input the type variable that all of its values share, or ""."""
-    schema = schema_of(op, opset, domain)
-    known = {c.type_param_str for c in schema.type_constraints}
-    return tuple(
-        f.type_str
-        if f.type_str in known and (f.option != Option.Variadic or f.is_homogeneous)
-        else ""
-        for f in schema.inputs
-    )
 
 
 def untaken(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> str:
