@@ -65,6 +65,10 @@ MISTAKES = {
     "`link or target filename contains space`":
         "Bazel 4 cannot put a file with a space in its path into runfiles. Rename the file, or put "
         "`build --nobuild_runfile_links` into `.bazelrc`: sandboxed tests then run.",
+    "`bazel does not currently work properly from paths containing spaces`":
+        "The workspace's own path has a space. Move it; Bazel follows a link to the same path.",
+    "`Client cwd '/x/ü' is not inside workspace`":
+        "Bazel 4 cannot work in a folder whose path has letters beyond ASCII. Move the workspace.",
     "`no such target '//:x/y.onnx'`, or `no such package 'x'`, of a file of a manifest":
         "A BUILD file was added or removed above it, and Bazel before 7.1 finds packages again "
         "only when the manifest changes: run `bazel sync --only=models_manifest`, or edit "

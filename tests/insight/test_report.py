@@ -100,6 +100,10 @@ def test_the_page_has_the_figures_of_the_other_commands(
         kernels[layer["kernel"]] += layer["instructions"]
     for name, count in kernels.items():
         assert re.search(rf"{re.escape(name)}\s*\d+\s*{count:,}", page.text)
+    # Shares of 500 layers added up to more than the whole in one of the two tables.
+    between = profile["totals"]["between_instructions"]
+    assert between
+    assert len(re.findall(rf"between layers\s*{between:,}", page.text)) == 2
     assert hashlib.sha256(GESTURE.read_bytes()).hexdigest() in page.text
     first = out.read_bytes()
     command = re.search(r"^mlftool report .*$", page.text, re.MULTILINE)
