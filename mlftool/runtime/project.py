@@ -119,10 +119,15 @@ _CMAKE = """# Library @name@ with @modules@:
 cmake_minimum_required(VERSION 3.13)
 project(@name@ @languages@)
 
-# CMake compiles unoptimised without a build type and for Debug: several times slower.
-set(MLF_OPTIMISE "@optimise@" CACHE STRING "how it is optimised; empty: by the build type")
+# CMake compiles unoptimised without a build type and for Debug: several times slower. Set
+# MLF_OPTIMISE (empty: by the build type) or MLF_MACHINE to decide for all such libraries.
+if(NOT DEFINED MLF_OPTIMISE)
+  set(MLF_OPTIMISE "@optimise@")
+endif()
 separate_arguments(MLF_OPTIMISE_FLAGS UNIX_COMMAND "${MLF_OPTIMISE}")
-set(MLF_MACHINE "@machine@" CACHE STRING "what the compiler is told of the processor")
+if(NOT DEFINED MLF_MACHINE)
+  set(MLF_MACHINE "@machine@")
+endif()
 separate_arguments(MLF_MACHINE_FLAGS UNIX_COMMAND "${MLF_MACHINE}")
 add_library(@name@ STATIC
   @units@)
