@@ -32,7 +32,9 @@ def parse_pools(texts: Iterable[str]) -> tuple[Pool, ...]:
         if not found:
             problems.append(Problem("MLF0400", f"memory pool '{text}', expected {EXPECTED}"))
         elif found[1] in [p.name for p in pools]:
-            problems.append(Problem("MLF0400", f"memory pool '{found[1]}' is given twice"))
+            problems.append(
+                Problem("MLF0400", f"memory pool '{found[1]}' is given twice; rename one")
+            )
         else:
             pools.append(Pool(found[1], bytes_of(found[2]) or 0, found[3] or ""))
     if problems:

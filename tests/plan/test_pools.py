@@ -122,7 +122,7 @@ def test_too_small() -> None:
         (("Fast=64",), "memory pool 'Fast=64'"),
         (("a=0",), "memory pool 'a=0'"),
         (('a=64@."x"',), "memory pool"),
-        (("a=64", "a=128"), "memory pool 'a' is given twice"),
+        (("a=64", "a=128"), "memory pool 'a' is given twice; rename one"),
     ],
 )
 def test_what_is_no_pool(pools: tuple[str, ...], said: str) -> None:
