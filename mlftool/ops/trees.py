@@ -46,11 +46,8 @@ class Forest:
             raise UnsupportedError("the lists of its nodes have several lengths; expected one")
         children = [np.where(leaf, -1 - number, number) for leaf, number in sides]
         targets = ints("leaf_targetids")
-        counts = (
-            ints("mlf.leaf_counts")
-            if v.attr("mlf.leaf_counts")
-            else np.ones(targets.size, np.int64)
-        )
+        counts = ints("mlf.leaf_counts")
+        counts = counts if counts.size else np.ones(targets.size, np.int64)
         made = Forest(
             ints("tree_roots"),
             ints("nodes_featureids"),
@@ -82,16 +79,13 @@ class Forest:
         )
         if not inside:
             raise UnsupportedError("an index of its trees points nowhere; supported: whole trees")
-        # A walk ends if leaving out what no other node leads to, again and again, leaves nothing.
-        # Nodes may share a child: LightGBM's sets of categories are chains of tests with one.
         ways = np.bincount(self.children[self.children >= 0], minlength=nodes)
         free = np.flatnonzero(ways == 0)
-        while free.size:
-            nodes -= free.size
+        while free.size:  # leaves out what no other node leads to: circles stay
             below = self.children[free][self.children[free] >= 0]
             np.subtract.at(ways, below, 1)
             free = np.unique(below[ways[below] == 0])
-        if nodes:
+        if ways.any():
             raise UnsupportedError("its nodes lead to each other in a circle; supported: trees")
 
 

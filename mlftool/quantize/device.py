@@ -73,7 +73,7 @@ class Device:
 
     def _billed(self, planned: Planned) -> Iterator[tuple[str, Cost]]:
         """By node. Of a Scan that was a recurrent layer, by its products: the first that
-        multiplies the state has what no other takes. An operator's cost is shared out by weights."""
+        multiplies the state has what no other takes. An operator's cost is shared by weights."""
         ways = {way.name: way for cell in self.net.cells for way in cell.ways}
         cells = {cell.node.name: cell for cell in self.net.cells}
         for call in planned.program.calls:

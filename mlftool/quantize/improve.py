@@ -65,8 +65,8 @@ class _Course:
     on those that they were taken from nothing is ever cut off, and too little room costs nothing.
     """
 
-    def __init__(self, net: Network, samples: Samples, tables: Tables) -> None:
-        self.samples, self.tables = samples, tables
+    def __init__(self, net: Network, samples: Samples, tables: Tables, more: Samples) -> None:
+        self.samples, self.tables, self.more = samples, tables, more
         self.steps: list[Step] = []
         self.ways = dict.fromkeys(net.groups, "minmax")
         self.move(net)
@@ -76,7 +76,9 @@ class _Course:
     def move(self, net: Network) -> None:
         """To a network of other weights."""
         self.net, self.studio = net, Studio(net, self.samples)
-        self.found, self.folds = _candidates(self.studio)
+        self.folds = _folds(self.studio)
+        wide = self.more is not self.samples
+        self.found = ranges_of(Studio(net, self.more) if wide else self.studio)
         self.wanted = _joined([f.studio.judged(None) for f in self.folds])
 
     def settle(self) -> None:
@@ -129,20 +131,17 @@ def ranges_of(studio: Studio) -> dict[str, Mapping[str, Range]]:
     return {group: candidates(_values(studio, group)) for group in studio.net.groups}
 
 
-def _candidates(studio: Studio) -> tuple[Candidates, tuple[_Fold, ...]]:
-    """The same, and for each part of the samples those of the others."""
+def _folds(studio: Studio) -> tuple[_Fold, ...]:
+    """For each part of the samples the candidates of the others."""
     count = len(studio.samples)
     parts = [np.arange(k, count, FOLDS) for k in range(min(FOLDS, count))]
     others = [np.setdiff1d(np.arange(count), p) if count > 1 else p for p in parts]
-    every: dict[str, Mapping[str, Range]] = {}
     by_part: list[dict[str, Mapping[str, Range]]] = [{} for _ in parts]
     for group in studio.net.groups:
         values = _values(studio, group)
-        every[group] = candidates(values)
         for found, chosen in zip(by_part, others, strict=True):
             found[group] = candidates(values[chosen])
-    folds = [_Fold(studio.part(p), f) for p, f in zip(parts, by_part, strict=True)]
-    return every, tuple(folds)
+    return tuple(_Fold(studio.part(p), f) for p, f in zip(parts, by_part, strict=True))
 
 
 def _values(studio: Studio, group: str) -> Array:
@@ -154,9 +153,12 @@ def _values(studio: Studio, group: str) -> Array:
     return np.concatenate([a.reshape(len(a), -1) for a in (*given, *made.values())], axis=1)
 
 
-def improved(net: Network, samples: Samples, tables: Tables = None) -> Improved:
-    """Steps by measured SQNR on `samples`; `tables` as in `plainest`."""
-    course = _Course(net, samples, tables)
+def improved(
+    net: Network, samples: Samples, tables: Tables = None, more: Samples | None = None
+) -> Improved:
+    """Steps by measured SQNR on `samples`; ranges are those of `more`, which are seldom cut off by
+    others. `tables` as in `plainest`."""
+    course = _Course(net, samples, tables, more or samples)
     course.steps.append(Step("int8", "by minimum and maximum, to nearest", course.sqnr, True))
     _equalise(course)
     _choose_ranges(course)

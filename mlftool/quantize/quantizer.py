@@ -36,6 +36,7 @@ from mlftool.quantize.trials import Point
 from mlftool.quantize.write import written
 
 MOST_SAMPLES = 64  # that ranges and rounding are chosen on; accuracy is of others
+RANGING = 4  # times as many give ranges where other samples judge
 
 
 @frozen
@@ -128,12 +129,15 @@ def quantized(
     metric = metric_for(request.metric, parts.judges, parts.file, shape)
     check_metric(metric, parts.judges, judged, parts.file, shape)
     with step("calibrating and rounding"):
-        bench = _Bench.of(improved(net, samples), samples, judged, metric, request)
+        bench = _Bench.of(
+            improved(net, samples, None, parts.ranging), samples, judged, metric, request
+        )
         before = value_of(metric, bench.reference, bench.reference, judged)
         goal, wish = _goals(metric, request.enough, before)
         tables = paying_tables(*bench.tools, (goal, wish), request.flash)
         if tables != bench.best.plan.tables:
-            bench = _Bench.of(improved(net, samples, tables), samples, judged, metric, request)
+            best = improved(net, samples, tables, parts.ranging)
+            bench = _Bench.of(best, samples, judged, metric, request)
     best, studio, others, judge = bench.best, bench.studio, bench.others, bench.judge
     device, reference = bench.device, bench.reference
     prices = Prices(device, best.plan)
@@ -199,11 +203,12 @@ class _Bench:
 
 @frozen
 class _Parts:
-    """Samples: all that are given and those that calibrate, all of the file that has those that
-    judge, these, and what messages call the file."""
+    """Samples: all that are given, those that calibrate and give ranges, all of the file that has
+    those that judge, these, and what messages call the file."""
 
     given: Samples
     samples: Samples
+    ranging: Samples
     judges: Samples
     judged: Samples
     file: str
@@ -218,9 +223,10 @@ class _Parts:
         given = samples_of(arrays, model, request.data_file)
         if test is None:
             samples, judged = given.parted(request.samples)
-            return _Parts(given, samples, given, judged, request.data_file)
+            return _Parts(given, samples, samples, given, judged, request.data_file)
         judges = samples_of(test[0], model, test[1])
-        return _Parts(given, given.part(request.samples), judges, judges, test[1])
+        samples, ranging = (given.part(n * request.samples) for n in (1, RANGING))
+        return _Parts(given, samples, ranging, judges, judges, test[1])
 
     def check(self, net: Network, file: str) -> None:
         """Raises MlfError if the float model stops with some, or has no number; `file` gave all."""

@@ -1,22 +1,26 @@
-"""What recurrent layers compute in the steps that need it: the sums of the input and the rounding of
-the state, which the simulation has of all steps.
+"""What recurrent layers compute in the steps that need it: the sums of the input and the rounding
+of the state, which the simulation has of all steps.
 
     %g = Reshape(Gemm(DQ(%x), ..));  %y = Scan(%g) { .. };  %q = Q(%y)
                     =>  %q = Scan(%x) { Gemm(DQ(%x), ..), .., Q(%y) }
 
-The numbers are the same. Of all steps, floats would take four times the RAM of the integers, and the
-sums of a GRU twelve times that of its states.
+The numbers are the same. Of all steps, floats would take four times the RAM of the integers, and
+the sums of a GRU twelve times that of its states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from mlftool.ir.graph import Array
 
+PARTS = frozenset(("Gather", "GatherElements", "GatherND", "Slice", "Split"))
+WHOLE = frozenset(
+    ("Concat", "DequantizeLinear", "QuantizeLinear", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+)
 STORED = {"int8": TensorProto.INT8, "int16": TensorProto.INT16}
 
 
@@ -31,7 +35,7 @@ def sunk(
     added: dict[str, Array] = {}
     names = set(scans)
     for scan in [n for n in found if n.name in names and n.op_type == "Scan"]:
-        gone |= _leave(scan, [n for n in found if scan.output[-1] in n.input])
+        gone |= _leave(scan, found)
         apart = makers[scan.input[-1]]
         product = makers[apart.input[0]]
         reads = [makers.get(i) for i in product.input]
@@ -50,10 +54,15 @@ def sunk(
     return [n for n in kept if n.op_type != "DequantizeLinear" or n.output[0] in read], added
 
 
-def _leave(scan: NodeProto, readers: list[NodeProto]) -> set[str]:
+def _leave(scan: NodeProto, nodes: Sequence[NodeProto]) -> set[str]:
     """Rounds the state inside of the Scan if all that reads it in all steps is one QuantizeLinear,
-    of which the result is the Scan's then; the names of nodes that are gone."""
+    of which the result is the Scan's then; the names of nodes that are gone. Where only some steps
+    are read, or none, the compiler rounds those alone."""
+    readers = [n for n in nodes if scan.output[-1] in n.input]
     if [n.op_type for n in readers] != ["QuantizeLinear"]:
+        return set()
+    ends = _ends(readers[0], nodes)
+    if not ends or ends & PARTS:
         return set()
     (body,), (rounding,) = (a.g for a in scan.attribute if a.HasField("g")), readers
     inner = NodeProto()
@@ -63,6 +72,14 @@ def _leave(scan: NodeProto, readers: list[NodeProto]) -> set[str]:
     body.output[-1].CopyFrom(helper.make_empty_tensor_value_info(inner.output[0]))
     scan.output[-1] = rounding.output[0]
     return {rounding.name}
+
+
+def _ends(node: NodeProto, nodes: Sequence[NodeProto]) -> set[str]:
+    """The operators that read what a node makes, as it is or moved as a whole."""
+    found: set[str] = set()
+    for reader in (n for n in nodes if node.output[0] in n.input):
+        found |= _ends(reader, nodes) if reader.op_type in WHOLE else {reader.op_type}
+    return found
 
 
 def _enter(

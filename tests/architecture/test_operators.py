@@ -39,7 +39,10 @@ IN_FOUR_FILES = 14
 IN_IMPORTER = 23
 # Files that read and write ONNX models as exporters do, before anything is imported: they know
 # operators by the names of the standard.
-QUANTIZE = {"network.py", "prepare.py", "recurrent.py", "reference.py", "studio.py", "write.py"}
+QUANTIZE = {
+    *("network.py", "prepare.py", "recurrent.py", "reference.py", "sink.py", "studio.py"),
+    "write.py",
+}
 
 
 def named(file: Path, makers: Sequence[str] = PASS) -> Iterator[tuple[ast.Constant, bool]]:

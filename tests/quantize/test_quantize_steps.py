@@ -24,6 +24,7 @@ from mlftool.quantize.metrics import Goal, auc, sqnr
 from mlftool.quantize.network import Network, network
 from mlftool.quantize.plan import Plan, Precision, Resolved, scale_of
 from mlftool.quantize.prepare import prepared
+from mlftool.quantize.quantizer import Request, _Parts
 from mlftool.quantize.ranges import candidates, error
 from mlftool.quantize.runtime import Session
 from mlftool.quantize.samples import Samples, samples_of
@@ -209,7 +210,7 @@ def test_16_bits_cut_nothing_off_that_is_a_little_larger() -> None:
 
 def test_ranges_are_judged_on_samples_that_they_were_not_taken_from() -> None:
     net, given = opened(mobile())
-    course = _Course(net, given, tables=None)
+    course = _Course(net, given, None, given)
     assert len(course.folds) == FOLDS
     assert sum(len(f.studio.samples) for f in course.folds) == len(given)
     (group,) = {net.group[x] for x in net.model_inputs}
@@ -217,6 +218,24 @@ def test_ranges_are_judged_on_samples_that_they_were_not_taken_from() -> None:
         mine = {x.tobytes() for x in fold.studio.samples.inputs["x"]}
         others = np.stack([x for x in given.inputs["x"] if x.tobytes() not in mine])
         assert fold.found[group] == candidates(others)
+
+
+def test_other_samples_widen_ranges_where_a_file_of_its_own_judges() -> None:
+    """Calibration has 8 of 64 samples; the largest values are in one of the others."""
+    x = samples(1, 64)
+    x[2] *= 4
+    arrays, judges = {"x": x}, {"x": samples(5, 8)}
+    plain = prepared(residual(), "net")
+    net, request = network(plain, "net"), Request("net", "data.npz", samples=8)
+    seen, inputs = [], {net.group[n] for n in net.model_inputs}
+    for test in (None, (judges, "test.npz")):
+        parts = _Parts.of(arrays, plain, request, test)
+        course = _Course(net, parts.samples, None, parts.ranging)
+        assert len(course.studio.samples) == 8
+        seen.append(max(np.abs(course.plan.ranges[g]).max() for g in inputs))
+        assert (parts.ranging is parts.samples) == (test is None)
+    assert seen[0] < np.abs(x).max() / 2
+    assert seen[1] == pytest.approx(np.abs(x).max(), rel=0.01)
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]
