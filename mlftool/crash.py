@@ -46,7 +46,7 @@ def as_ours(error: BaseException, path: str = "", files: Mapping[str, bytes] | N
         return error
     if isinstance(error, MemoryError) or is_exhausted():
         return MlfError(Problem("MLF0703", "not enough memory", path=path), ENVIRONMENT)
-    if isinstance(error, OSError) and error.errno in MACHINE_ERRORS:
+    if isinstance(error, OSError) and (error.errno in MACHINE_ERRORS or _is_without_room(error)):
         place = (
             os.fsdecode(error.filename) if error.filename else "standard output or a temporary file"
         )
@@ -60,9 +60,18 @@ def as_ours(error: BaseException, path: str = "", files: Mapping[str, bytes] | N
     return MlfError(Problem("MLF0900", text, path=path, help=help), INTERNAL)
 
 
+def _is_without_room(error: OSError) -> bool:
+    """Whether there is no folder for temporary files: tempfile writes to each, and says so without
+    a file's name."""
+    return isinstance(error, FileNotFoundError) and error.filename is None
+
+
 def _written(error: BaseException, about: str, files: Mapping[str, bytes]) -> str:
     """Where the report is, or "" if there is none. The same fault writes the same file."""
-    folder = os.environ.get(FOLDER, tempfile.gettempdir())
+    try:
+        folder = os.environ[FOLDER] if FOLDER in os.environ else tempfile.gettempdir()
+    except FileNotFoundError:
+        return ""
     if not folder:
         return ""
     lines = [f"mlftool report: {signature(error)}", about, *_versions(), ""]

@@ -3,6 +3,8 @@ is refused by name, and none ends in an exception or in C that reads past its te
 
 from __future__ import annotations
 
+import errno
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -345,8 +347,6 @@ def test_a_bug_is_one_line_and_a_report(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_memory_and_disk_are_no_bugs() -> None:
-    import errno
-
     assert as_ours(MemoryError()).problems[0].code == "MLF0703"
     assert as_ours(OSError(errno.ENOSPC, "full")).problems[0].code == "MLF0704"
 
@@ -410,3 +410,18 @@ def test_quantised_products_have_fitting_scales(operator: str, is_const: bool) -
             with pytest.raises(MlfError) as refused:
                 compile_module(ModuleSpec(model))
             assert refused.value.exit_code == 2, (name, count, refused.value)
+
+
+def test_no_folder_for_temporary_files_is_the_machines_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when every one is on a full disk; a bug still has its message then, without a report."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/dev/null/none"])
+    monkeypatch.delenv("MLF_REPORTS", raising=False)
+    with pytest.raises(FileNotFoundError) as caught:
+        tempfile.mkdtemp()
+    assert as_ours(caught.value).problems[0].code == "MLF0704"
+    problem = as_ours(ValueError("odd")).problems[0]
+    assert (problem.code, "report it" in (problem.help or "")) == ("MLF0900", True)
+    assert as_ours(FileNotFoundError(errno.ENOENT, "gone", "x")).problems[0].code == "MLF0900"
