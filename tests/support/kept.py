@@ -119,8 +119,8 @@ def _of_these_programs(name: str) -> Path | None:
 
 
 def forget_old() -> None:
-    """Remove results that were not used for some days, and builds of the days before yesterday. Once
-    a day: to look at tens of thousands of files takes half a second of a processor."""
+    """Remove results that were not used for some days, and builds of the days before yesterday.
+    Once a day: to look at tens of thousands of files takes half a second of a processor."""
     base, now = folder(), time.time()
     if base is None or _looked(base / "looked", now):
         return
