@@ -29,8 +29,37 @@ NEWER = {
 def evaluate_proto(
     node: NodeProto, inputs: Sequence[Array | None], opsets: Mapping[str, int]
 ) -> list[Any]:
-    """The outputs of an ONNX node for known inputs, None for those without a name. Raises whatever
-    onnx or numpy raises."""
+    """The outputs of an ONNX node for known inputs, None for those without a name. Floats of 16
+    bits are computed in float32 and rounded once, as in kernels; those that round float16's steps
+    do it as numpy does. Raises whatever onnx or numpy raises."""
+    halves = {i.dtype for i in inputs if i is not None and i.dtype.name in dtype.HALVES}
+    if len(halves) != 1 or domain_of(node):
+        return _evaluated(node, inputs, opsets)
+    (half,) = halves
+    found = known(node.op_type)
+    if half == np.float16 and found is not None and Trait.ROUNDS_STEPS in found.traits:
+        return _evaluated(node, inputs, opsets)
+    schema = onnx.defs.get_schema(node.op_type, opsets[""])
+    types = [f.type_str for f in schema.inputs]
+    of_halves = {
+        types[min(k, len(types) - 1)]
+        for k, i in enumerate(inputs)
+        if i is not None and i.dtype == half
+    }
+    closed = [f.type_str in of_halves for f in schema.outputs]
+    if not closed[0]:  # Cast, comparisons
+        return _evaluated(node, inputs, opsets)
+    wide = [i.astype(np.float32) if i is not None and i.dtype == half else i for i in inputs]
+    made = _evaluated(node, wide, opsets)
+    return [
+        m.astype(half) if m is not None and closed[min(k, len(closed) - 1)] else m
+        for k, m in enumerate(made)
+    ]
+
+
+def _evaluated(
+    node: NodeProto, inputs: Sequence[Array | None], opsets: Mapping[str, int]
+) -> list[Any]:
     domain = domain_of(node)
     record = None if domain else known(node.op_type)
     if record is not None and record.constant is not None:
