@@ -24,6 +24,9 @@ MLF = REPO / "crt" / "include" / "mlf"
 UNPAIRED = str.maketrans("()", "  ")
 HEADERS = [h for h in sorted(MLF.glob("mve*.h")) if h.name != "mve_plain.h"]  # of other processors
 WIDENS = re.compile(r"v(?:ldrb|strb)\.[su]?(?:16|32) [^\[]*\[%\[(\w+)\]")
+WIDENING = re.compile(r'"v(?:ldrb|strb)\.[su]?(?:16|32)"')
+MACRO = re.compile(r"#define (MLF_\w+)\(([^)]*)\)((?:.*\\\n)*.*)")
+ARGUMENT = re.compile(r'"(?:[^"\\]|\\.)*"|[^",\s][^",]*')
 SIGNATURE = re.compile(r"static inline (\w+) (mlf_\w+_dot\w*)\(([^)]*)\)")
 
 
@@ -37,11 +40,40 @@ def constraints(text: str) -> dict[str, list[str]]:
     return found
 
 
+def constraints_in_macros(text: str, calls: str) -> dict[str, list[str]]:
+    """The same for macros that take the instruction as an argument."""
+    found: dict[str, list[str]] = {}
+    for macro, taken, body in MACRO.findall(text):
+        parameters = taken.split(", ")
+        for call in re.findall(rf"^{macro}\((.*?)\)$", calls, re.MULTILINE | re.DOTALL):
+            arguments = ARGUMENT.findall(call)
+            if len(arguments) != len(parameters):  # of another definition
+                continue
+            given = dict(zip(parameters, arguments, strict=True))
+            for parameter in (p for p, a in given.items() if WIDENING.fullmatch(a)):
+                for name in re.findall(rf'\b{parameter} " q\d, \[%\[(\w+)\]', body):
+                    said = re.findall(rf'\[{name}\] ("[^"]*"|\w+)\(', body)
+                    found[f"{macro} {name}"] = [given.get(one, one) for one in said]
+    return found
+
+
 @pytest.mark.parametrize("header", HEADERS, ids=lambda h: h.name)
 def test_loads_that_widen_have_a_low_base(header: Path) -> None:
-    for name, given in constraints(header.read_text()).items():
+    text, calls = header.read_text(), "".join(h.read_text() for h in HEADERS)
+    for name, given in (constraints(text) | constraints_in_macros(text, calls)).items():
         assert given, name
-        assert all("l" in text for text in given), (name, given)
+        assert all("l" in one for one in given), (name, given)
+
+
+def test_instructions_of_macros_are_found() -> None:
+    text = """#define MLF_MOVE_(name, load, reach) \\
+  void name(void) { \\
+    __asm__(load " q0, [%[from]], #8" : [from] reach(from)); \\
+  }
+MLF_MOVE_(narrow, "vldrb.8", "+&r")
+MLF_MOVE_(wide, "vldrb.u16", "+&r")
+"""
+    assert constraints_in_macros(text, text) == {"MLF_MOVE_ from": ['"+&r"']}
 
 
 def statements(text: str) -> list[str]:

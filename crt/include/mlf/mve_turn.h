@@ -12,7 +12,8 @@ extern "C" {
 #endif
 
 /* mlf_mve_gather_<name>: n elements, at least one, `step` bytes apart in `from`.
- * mlf_mve_scatter_<name>: the same, apart in `to`. Offsets within a vector fit its lanes. */
+ * mlf_mve_scatter_<name>: the same, apart in `to`. Offsets within a vector fit its lanes. Loads that
+ * widen and stores that narrow take pointers in r0 to r7 only. */
 #if MLF_MVE
 #define MLF_TURN_(name, type, offsets, bits, size, load, store, load_apart, store_apart) \
   static inline void mlf_mve_gather_##name(void *to, const void *from, int32_t step, int32_t n) { \
@@ -21,7 +22,7 @@ extern "C" {
                      "1:\n\t" load_apart " q0, [%[from], %q[at]]\n\t" \
                      "add %[from], %[from], %[skip]\n\t" store " q0, [%[to]], #" #size "\n\t" \
                      "letp lr, 1b" \
-                     : [to] "+&r"(to), [from] "+&r"(from) \
+                     : [to] "+&l"(to), [from] "+&l"(from) \
                      : [at] "w"(at), [skip] "r"(step * (128 / (bits))), [n] "r"(n) \
                      : "q0", "lr", "cc", "memory"); \
   } \
@@ -32,7 +33,7 @@ extern "C" {
                      " q0, [%[to], %q[at]]\n\t" \
                      "add %[to], %[to], %[skip]\n\t" \
                      "letp lr, 1b" \
-                     : [to] "+&r"(to), [from] "+&r"(from) \
+                     : [to] "+&l"(to), [from] "+&l"(from) \
                      : [at] "w"(at), [skip] "r"(step * (128 / (bits))), [n] "r"(n) \
                      : "q0", "lr", "cc", "memory"); \
   }
