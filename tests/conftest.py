@@ -97,11 +97,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Of the tests that -k and -m leave, and of large tables a sample, those of this shard."""
     shard, found = config.stash.get(SHARD, None), config.stash.get(READS, None)
     if samples.wanted():
-        if found:
-            found.take_for_all()
         others = samples.left_out(items, [unit_of(item) for item in items])
-        if found:  # all sources choose a sample
-            found.take_for({i.path for i in items if i.get_closest_marker("sampled")})
+        if found:
+            found.run_again(samples.with_others(items))
         config.hook.pytest_deselected(items=list(others))
         items[:] = [item for item in items if item not in others]
     if shard is None or not items:

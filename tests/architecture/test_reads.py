@@ -245,17 +245,19 @@ def test_each_test_is_of_the_same_shard_whatever_is_left_out(project: Project) -
         assert second == {name for name in first if name.partition("[")[0] not in OTHERS}
 
 
-def test_a_sample_depends_on_all_sources_and_is_no_other_tests(
+def test_a_sample_of_several_files_is_taken_anew(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What it has of a file depends on the others; of one file alone it stays."""
     monkeypatch.setenv("MLFTOOL_TEST_CASES", "sampled")
-    text = "import pytest\n@pytest.mark.sampled(1)\ndef test_it(): pass"
-    project.write("tests/room/test_sampled.py", text)
-    project.names = ("of_none", "sampled")
-    assert project.ran() == {"of_none", "sampled"}
-    assert project.ran() == set()
+    for name, mark in (("sampled", "sampled(1)"), ("shared", 'sampled(1, table="several")')):
+        text = f"import pytest\n@pytest.mark.{mark}\ndef test_it(): pass"
+        project.write(f"tests/room/test_{name}.py", text)
+    project.names = ("of_none", "sampled", "shared")
+    assert project.ran() == {"of_none", "sampled", "shared"}
+    assert project.ran() == {"shared"}
     project.write("mlftool/ops/b.j2", "b, changed")
-    assert project.ran() == {"sampled"}
+    assert project.ran() == {"shared"}
 
 
 def test_who_looks_for_templates_stays_in_the_sandbox() -> None:

@@ -181,15 +181,10 @@ class Reads:
             self._so_far |= opened
         self._read.setdefault(self._now, set()).update(opened | self._so_far)
 
-    def take_for_all(self) -> None:
-        """What collecting has read so far is in memory from now on."""
-        self._take(lasting=True)
-
-    def take_for(self, paths: Iterable[Path]) -> None:
-        """What was read since then was for these files alone."""
-        opened = self._watch.opened()
+    def run_again(self, paths: Iterable[Path]) -> None:
+        """These files are never left out."""
         for path in paths:
-            self._read.setdefault(self._name(path), set()).update(opened)
+            self._read.setdefault(self._name(path), set()).add(ALL)
 
     def pytest_collection_finish(self) -> None:
         self._modules = set(sys.modules)

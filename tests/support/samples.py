@@ -4,7 +4,7 @@
 its cases; on a file, one of its tests without a mark of their own. `sampled(n, table="name")` joins
 tests of several files in one table. Where MLFTOOL_TEST_CASES is
 `sampled`, as Bazel sets it, a run takes one in n of a table. Which ones depends on the sources of
-mlftool and crt/: the same until one of them changes, and others then.
+mlftool and crt/ (seeds.py): the same until one of them changes, and others then.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Hashable, Sequence
+from pathlib import Path
 
 import pytest
 from seeds import seed_of_sources
@@ -34,6 +35,12 @@ def left_out(items: Sequence[pytest.Item], units: Sequence[Hashable]) -> set[pyt
         tables.setdefault(table, {})[part] = mark.args[0]
     chosen = {part for table in tables.values() for part in _chosen(table)}
     return {item for item, part, _ in marked if part not in chosen}
+
+
+def with_others(items: Sequence[pytest.Item]) -> set[Path]:
+    """Files of which the sample depends on other files."""
+    marked = ((item, item.get_closest_marker("sampled")) for item in items)
+    return {item.path for item, mark in marked if mark and "table" in mark.kwargs}
 
 
 def _part(item: pytest.Item, unit: Hashable) -> Hashable:
