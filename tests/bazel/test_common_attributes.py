@@ -114,7 +114,8 @@ def test_every_attribute_reaches_the_targets_it_is_for(common: Workspace) -> Non
         if text.startswith("test_suite"):
             continue
         assert '"mine"' in text, name
-        assert 'exec_properties = {"Pool": "large"}' in text, name
+        runs = not text.startswith("filegroup")
+        assert ('exec_properties = {"Pool": "large"}' in text) == runs, name
         assert 'restricted_to = ["//common:mine"]' in text, name
         is_public = name in names or name.endswith(("_runner", "_budget_test"))
         assert ("deprecation" in text) == (is_public or text.startswith("mlf_analysis(")), name
