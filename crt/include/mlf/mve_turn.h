@@ -12,8 +12,8 @@ extern "C" {
 #endif
 
 /* mlf_mve_gather_<name>: n elements, at least one, `step` bytes apart in `from`.
- * mlf_mve_scatter_<name>: the same, apart in `to`. Offsets within a vector fit its lanes. Loads that
- * widen and stores that narrow take pointers in r0 to r7 only. */
+ * mlf_mve_scatter_<name>: the same, apart in `to`. Offsets within a vector fit its lanes. Pointers
+ * of loads that widen and of stores that narrow are in r0 to r7. */
 #if MLF_MVE
 #define MLF_TURN_(name, type, offsets, bits, size, load, store, load_apart, store_apart) \
   static inline void mlf_mve_gather_##name(void *to, const void *from, int32_t step, int32_t n) { \
